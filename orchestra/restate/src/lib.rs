@@ -29,6 +29,7 @@
 //! - `inline`: the attempts that a turn executes itself.
 //! - `run_object`: the object of a run, which takes turns.
 //! - `attempt_object`: the object of an attempt, which keeps its notes.
+//! - `reporter`: the reports of a worker, of which those to one run are sent together.
 //! - `port`: the connection of an attempt to its run.
 //! - `stage_service`: the service that executes attempts.
 //! - `worker`: the server of these objects and services.
@@ -56,6 +57,7 @@ mod names;
 mod packing;
 mod port;
 mod refusal;
+mod reporter;
 mod run_object;
 mod secret;
 mod shared;

@@ -306,6 +306,9 @@ pub enum Refused {
     /// The attempt is not executed any more, or by another worker.
     #[error("the run does not wait for this execution of the attempt")]
     NotAwaited,
+    /// No turn of the run can be taken now, for this reason.
+    #[error("no turn of the run can be taken: {0}")]
+    Parked(String),
     /// A call would exceed the budget of the run, or that of the node.
     #[error("over the budget")]
     OverBudget {

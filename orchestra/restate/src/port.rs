@@ -20,6 +20,7 @@ use crate::blobs::Blobs;
 use crate::ingress::{Backoff, Ingress, RequestError};
 use crate::message::{Message, Refused, Reply, Report, Sent};
 use crate::packing::{LARGE_VALUE, pack};
+use crate::reporter::{NotReported, Reporter};
 use crate::wire::{self, ATTEMPT, Envelope, Look, NoteReply, NoteRequest, RUN, Seen, attempt_key};
 
 /// The time for which events are collected before they are sent.
@@ -32,6 +33,7 @@ pub(crate) struct NotAwaited;
 /// The connection of one execution of an attempt to its run.
 pub(crate) struct Port {
     pub(crate) ingress: Ingress,
+    reporter: Reporter,
     pub(crate) blobs: Blobs,
     pub(crate) run: String,
     pub(crate) secret: String,
@@ -97,6 +99,7 @@ impl Answers {
 impl Port {
     pub(crate) fn new(
         ingress: Ingress,
+        reporter: Reporter,
         blobs: Blobs,
         place: Place,
         answers: Answers,
@@ -105,6 +108,7 @@ impl Port {
         let (outgoing, outbox) = mpsc::unbounded_channel();
         let port = Port {
             ingress,
+            reporter,
             blobs,
             run: place.run,
             secret: place.secret,
@@ -148,7 +152,7 @@ impl Port {
             match self.try_to_send(sent.clone()).await {
                 Ok(Reply::Refused(Refused::NotAwaited | Refused::Phase(_))) => return Err(NotAwaited),
                 Ok(reply) => return Ok(reply),
-                Err(error) if goes_on(&error) => {
+                Err(error) if error.is_temporary => {
                     tracing::warn!(run = %self.run, attempt = %self.name, "a report is sent again: {error}");
                     backoff.wait().await;
                 }
@@ -160,9 +164,13 @@ impl Port {
         }
     }
 
-    async fn try_to_send(&self, sent: Value) -> Result<Reply, RequestError> {
-        let envelope = self.envelope(sent).await?;
-        self.ingress.call(RUN, &self.run, "report", &envelope).await
+    async fn try_to_send(&self, sent: Value) -> Result<Reply, NotReported> {
+        let packed = pack(&self.blobs, &self.run, sent, LARGE_VALUE).await;
+        let sent = packed.map_err(|error| NotReported::temporary(error.to_string()))?;
+        match self.reporter.send(&self.run, &self.secret, sent).await? {
+            Reply::Refused(Refused::Parked(reason)) => Err(NotReported::temporary(reason)),
+            reply => Ok(reply),
+        }
     }
 
     async fn envelope(&self, sent: Value) -> Result<Envelope, RequestError> {

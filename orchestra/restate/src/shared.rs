@@ -9,12 +9,14 @@ use tokio_util::task::TaskTracker;
 use crate::blobs::Blobs;
 use crate::hosts::Hosts;
 use crate::ingress::Ingress;
+use crate::reporter::Reporter;
 
 /// What all services of a worker share.
 pub(crate) struct Shared {
     pub(crate) hosts: Hosts,
     pub(crate) blobs: Blobs,
     pub(crate) ingress: Ingress,
+    pub(crate) reporter: Reporter,
     /// The kinds whose attempts are executed within turns.
     pub(crate) inline: BTreeSet<String>,
     pub(crate) slots: Semaphore,

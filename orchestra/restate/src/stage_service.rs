@@ -223,6 +223,7 @@ impl Place {
 fn new_port(shared: &Shared, place: Place, answers: &Answers, lost: &CancellationToken) -> (Port, Outbox) {
     Port::new(
         shared.ingress.clone(),
+        shared.reporter.clone(),
         shared.blobs.clone(),
         place,
         answers.clone(),

@@ -98,13 +98,22 @@ pub(crate) struct ChildEnded {
     pub(crate) at: Timestamp,
 }
 
-/// A message of a worker or a timer to a run.
+/// A message to a run that nobody waits for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Envelope {
     /// The secret of the run.
     pub(crate) secret: String,
     /// A [`Sent`]. Large values are references to blobs.
     pub(crate) sent: Value,
+}
+
+/// Messages of a worker to a run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Envelopes {
+    /// The secret of the run.
+    pub(crate) secret: String,
+    /// Several [`Sent`]. Large values are references to blobs.
+    pub(crate) sent: Vec<Value>,
 }
 
 /// The request to answer a question.

@@ -25,6 +25,7 @@ use crate::attempt_object::AttemptObject;
 use crate::blobs::Blobs;
 use crate::hosts::Hosts;
 use crate::ingress::Ingress;
+use crate::reporter::Reporter;
 use crate::run_object::RunObject;
 use crate::shared::Shared;
 use crate::stage_service::{ServicePool, StageService};
@@ -259,11 +260,13 @@ impl WorkerBuilder {
         }
         let pool = |name: String| ServicePool::new(&name).ok_or(WorkerError::Pool(name));
         let pools = self.pools.into_iter().map(pool).collect::<Result<_, _>>()?;
+        let ingress = Ingress::new(&self.ingress)?;
         Ok(Worker {
             shared: Arc::new(Shared {
                 hosts,
                 blobs: self.blobs,
-                ingress: Ingress::new(&self.ingress)?,
+                reporter: Reporter::new(ingress.clone()),
+                ingress,
                 inline: self.inline,
                 slots: Semaphore::new(self.stages.clamp(1, Semaphore::MAX_PERMITS)),
                 draining: CancellationToken::new(),

@@ -28,8 +28,9 @@ use crate::shared::Shared;
 use crate::state::{PROTOCOL, Phase, RunState};
 use crate::turn::{Start, start, turn};
 use crate::wire::{
-    self, AnswerRequest, ChildEnded, Envelope, EventHead, EventTail, ExportedParts, ExportedSources, Look,
-    RUN, ResumeRequest, Seen, StartChild, StartRequest, StopChild, StopHow, StopRequest, to_value,
+    self, AnswerRequest, ChildEnded, Envelope, Envelopes, EventHead, EventTail, ExportedParts,
+    ExportedSources, Look, RUN, ResumeRequest, Seen, StartChild, StartRequest, StopChild, StopHow,
+    StopRequest, to_value,
 };
 
 /// The size in bytes above which the initial context becomes a blob, because each turn reads it.
@@ -98,15 +99,23 @@ impl RunObject {
         Ok(())
     }
 
-    /// Receives a message of a worker or a timer.
+    /// Receives a message of a timer.
     #[handler]
     async fn report(&self, ctx: ObjectContext<'_>, envelope: Json<Envelope>) -> HandlerResult<Json<Reply>> {
         let Json(Envelope { secret, sent }) = envelope;
-        let facts = facts(&ctx).await?;
-        if facts.secret != secret {
-            return Err(refused(Refusal::ForeignSecret));
-        }
-        self.take(&ctx, &facts, sent).await.map(Json)
+        let mut replies = self.receive(&ctx, &secret, vec![sent]).await?;
+        Ok(Json(replies.pop().unwrap_or_default()))
+    }
+
+    /// Receives messages of a worker, which are applied in one turn.
+    #[handler]
+    async fn reports(
+        &self,
+        ctx: ObjectContext<'_>,
+        envelope: Json<Envelopes>,
+    ) -> HandlerResult<Json<Vec<Reply>>> {
+        let Json(Envelopes { secret, sent }) = envelope;
+        self.receive(&ctx, &secret, sent).await.map(Json)
     }
 
     /// Answers an open question.
@@ -161,7 +170,7 @@ impl RunObject {
             at,
             message: Message::Resume { lost },
         });
-        let reply = self
+        let mut replies = self
             .apply(&ctx, &facts, stored, version, messages)
             .await
             .map_err(Obstacle::into_error)?;
@@ -169,8 +178,8 @@ impl RunObject {
             ctx.clear(keys::PARKED);
             ctx.clear(keys::HELD);
         }
-        match reply {
-            Reply::Refused(reason) if !was_parked => Err(refused(Refusal::Message(reason))),
+        match replies.pop() {
+            Some(Reply::Refused(reason)) if !was_parked => Err(refused(Refusal::Message(reason))),
             _ => Ok(()),
         }
     }
@@ -257,7 +266,7 @@ impl RunObject {
         };
         let sent = wire::sent(&Sent { at, message });
         // A run that has ended refuses it, and has reported its end.
-        self.take(&ctx, &facts, sent).await?;
+        self.take(&ctx, &facts, vec![sent]).await?;
         ctx.set(keys::FACTS, Json(facts));
         Ok(())
     }
@@ -357,6 +366,20 @@ impl RunObject {
 }
 
 impl RunObject {
+    /// Receives messages that must name the secret of the run.
+    async fn receive(
+        &self,
+        ctx: &ObjectContext<'_>,
+        secret: &str,
+        sent: Vec<Value>,
+    ) -> HandlerResult<Vec<Reply>> {
+        let facts = facts(ctx).await?;
+        if facts.secret != secret {
+            return Err(refused(Refusal::ForeignSecret));
+        }
+        self.take(ctx, &facts, sent).await
+    }
+
     /// Begins the run.
     async fn begin(
         &self,
@@ -382,48 +405,67 @@ impl RunObject {
             let sent = Sent { at, message };
             self.apply(ctx, &facts, stored, version, vec![sent]).await
         };
-        match taken.await {
-            Ok(Reply::Refused(reason)) => Err(refused(Refusal::Message(reason))),
+        match taken.await.map(|mut replies| replies.pop()) {
+            Ok(Some(Reply::Refused(reason))) => Err(refused(Refusal::Message(reason))),
             Ok(_) => Ok(()),
             Err(Obstacle::Parked(reason)) => Err(refused(Refusal::Parked(reason))),
             Err(Obstacle::Temporary(error)) => Err(error),
         }
     }
 
-    /// Applies the message of a worker or a timer. If no turn can be taken, keeps it until the run is resumed.
-    async fn take(&self, ctx: &ObjectContext<'_>, facts: &Facts, sent: Value) -> HandlerResult<Reply> {
+    /// Applies the messages of workers or a timer, in one turn. If no turn can be taken, keeps them until the run is resumed.
+    async fn take(
+        &self,
+        ctx: &ObjectContext<'_>,
+        facts: &Facts,
+        sent: Vec<Value>,
+    ) -> HandlerResult<Vec<Reply>> {
         if let Some(reason) = ctx.get::<String>(keys::PARKED).await? {
-            return self.hold(ctx, sent, reason).await;
+            return self.hold(ctx, sent, &reason).await;
         }
         let taken = async {
-            let message = read::<Sent>(&self.0.blobs, ctx.key(), sent.clone()).await?;
+            let mut messages = Vec::new();
+            for sent in &sent {
+                messages.push(read::<Sent>(&self.0.blobs, ctx.key(), sent.clone()).await?);
+            }
             let (stored, version) = self.open(ctx, facts).await?;
-            self.apply(ctx, facts, stored, version, vec![message]).await
+            self.apply(ctx, facts, stored, version, messages).await
         };
         match taken.await {
-            Ok(reply) => Ok(reply),
+            Ok(replies) => Ok(replies),
             Err(Obstacle::Parked(reason)) => {
                 ctx.set(keys::PARKED, reason.clone());
-                self.hold(ctx, sent, reason).await
+                self.hold(ctx, sent, &reason).await
             }
             Err(Obstacle::Temporary(error)) => Err(error),
         }
     }
 
-    /// Keeps a message of a run that is parked. One whose sender needs a reply is refused, and sent again later.
-    async fn hold(&self, ctx: &ObjectContext<'_>, sent: Value, reason: String) -> HandlerResult<Reply> {
-        let report = &sent["message"]["attempt"]["report"];
-        if ["claimed", "reserved", "asked"]
-            .iter()
-            .any(|kind| report.get(kind).is_some())
-        {
-            return Err(refused(Refusal::Parked(reason)));
-        }
+    /// Keeps messages of a run that is parked. One whose sender needs an answer is refused, and sent again later.
+    async fn hold(
+        &self,
+        ctx: &ObjectContext<'_>,
+        sent: Vec<Value>,
+        reason: &str,
+    ) -> HandlerResult<Vec<Reply>> {
         let held = ctx.get::<Json<Vec<Value>>>(keys::HELD).await?;
         let mut held = held.map(|Json(held)| held).unwrap_or_default();
-        held.push(sent);
+        let mut replies = Vec::new();
+        for sent in sent {
+            let report = &sent["message"]["attempt"]["report"];
+            let waits = ["claimed", "reserved", "asked"]
+                .iter()
+                .any(|kind| report.get(kind).is_some());
+            replies.push(match waits {
+                true => Reply::Refused(Refused::Parked(reason.to_owned())),
+                false => {
+                    held.push(sent);
+                    Reply::Accepted
+                }
+            });
+        }
         ctx.set(keys::HELD, Json(held));
-        Ok(Reply::Accepted)
+        Ok(replies)
     }
 
     /// Returns everything of which a copy of the run is made.
@@ -472,7 +514,7 @@ impl RunObject {
         Ok((Stored { state, blob }, version))
     }
 
-    /// Applies messages to the run in one turn, and sends what follows. Returns the reply to the last one.
+    /// Applies messages to the run in one turn, and sends what follows. Returns the reply to each.
     async fn apply(
         &self,
         ctx: &ObjectContext<'_>,
@@ -480,7 +522,7 @@ impl RunObject {
         mut stored: Stored,
         version: Arc<Version>,
         messages: Vec<Sent>,
-    ) -> Result<Reply, Obstacle> {
+    ) -> Result<Vec<Reply>, Obstacle> {
         let mut turns = Vec::new();
         let mut changed = false;
         for sent in messages {
@@ -494,14 +536,14 @@ impl RunObject {
             }
             turns.push(taken);
         }
-        let reply = turns.last().map(|turn| turn.reply.clone()).unwrap_or_default();
+        let replies = turns.iter().map(|turn| turn.reply.clone()).collect();
         // A child may have to report its end again.
         if changed || turns.is_empty() {
             Taking::new(&self.0, ctx, facts, version, stored, turns)
                 .finish()
                 .await?;
         }
-        Ok(reply)
+        Ok(replies)
     }
 }
 
