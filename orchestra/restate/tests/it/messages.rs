@@ -214,7 +214,10 @@ fn a_paused_run_sends_its_attempt_again_when_it_is_resumed() {
     // The cancelled attempt may still be writing, so its repeat waits until it is over.
     let resumed = run.send(resume());
     assert!(stages(&resumed).is_empty());
-    assert_eq!(events(&resumed), ["PipelinePaused", "PipelineResumed", "StageStarted"]);
+    assert_eq!(
+        events(&resumed),
+        ["PipelinePaused", "PipelineResumed", "StageStarted"]
+    );
     let over = run.end(a, HostedEnd::Cancelled);
     assert_eq!(stages(&over), std::slice::from_ref(a));
     let next = run.succeed(a);
