@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use orchestra_core::{Context as Values, FailureCategory, Outcome};
+use orchestra_core::{Context as Values, Outcome};
 use orchestra_engine::{AttemptHost, HostedAttempt, HostedEnd, HostedSuspension, RunId};
 use restate_sdk::discovery::ServiceName;
 use restate_sdk::endpoint::{ContextInternal, Error};
@@ -331,9 +331,7 @@ fn without_giants(outcome: Outcome) -> Outcome {
                 size_of(value) / 1024 / 1024,
                 MAX_VALUE / 1024 / 1024
             );
-            let mut failed = Outcome::fail_terminal(reason).with_code("value_too_large");
-            failed.failure_category = FailureCategory::Terminal;
-            failed
+            Outcome::fail_terminal(reason).with_code("value_too_large")
         }
     }
 }

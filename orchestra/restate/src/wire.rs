@@ -48,7 +48,6 @@ pub(crate) struct StartChild {
     pub(crate) seed: u64,
     pub(crate) budget: Budget,
     pub(crate) secret: String,
-    #[serde(with = "optional_millis")]
     pub(crate) timeout: Option<Duration>,
     pub(crate) at: Timestamp,
 }
@@ -206,8 +205,6 @@ pub(crate) enum Look {
     History(EffectId),
     /// The latest outcomes of nodes that an attempt sees.
     Latest(EffectId, Option<Vec<String>>),
-    /// The sources of the pipeline.
-    Sources,
     /// The events that are not in a segment yet, and the blob of the last segment.
     Events,
     /// Everything of which a copy of the run is made.
@@ -222,8 +219,6 @@ pub(crate) enum Seen {
     Result(Box<RemoteResult>),
     History(Box<StageHistory>),
     Latest(Vec<PastStage>),
-    /// The blob with the sources.
-    Sources(String),
     Events(EventTail),
     Export(Box<ExportedParts>),
 }
@@ -313,7 +308,6 @@ pub struct RemoteStatus {
     /// The time of the last turn.
     pub now: Timestamp,
     /// The execution time; pauses do not count.
-    #[serde(with = "millis")]
     pub executed: Duration,
 }
 
@@ -348,43 +342,6 @@ pub struct RemoteResult {
     pub context: Context,
     /// The usage.
     pub usage: Usage,
-}
-
-/// Optional durations in whole milliseconds.
-mod optional_millis {
-    use std::time::Duration;
-
-    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(
-        duration: &Option<Duration>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        duration
-            .map(|duration| duration.as_millis() as u64)
-            .serialize(serializer)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Option<Duration>, D::Error> {
-        Ok(Option::<u64>::deserialize(deserializer)?.map(Duration::from_millis))
-    }
-}
-
-/// Durations in whole milliseconds.
-mod millis {
-    use std::time::Duration;
-
-    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-        (duration.as_millis() as u64).serialize(serializer)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-        u64::deserialize(deserializer).map(Duration::from_millis)
-    }
 }
 
 /// Converts to JSON. The types of this crate have no maps with keys that are not text.

@@ -84,6 +84,10 @@ const FILES: &[(&str, &str)] = &[
             ask -> a [label="[Y] Yes"]; ask -> exit [label="[N] No"]; a [type=work]; a -> exit }"#,
     ),
     (
+        "supervises.dot",
+        r#"digraph supervises { start -> watch -> exit; watch [shape=house, "stack.child_dotfile"="double.dot"] }"#,
+    ),
+    (
         "fails.dot",
         "digraph fails { start -> a -> exit; a [type=work, does=fail] }",
     ),
@@ -277,4 +281,21 @@ async fn a_child_ends_with_its_parent_or_when_its_time_is_over() {
         .unwrap()
         .to_string();
     assert!(failure.contains("timed out after 300ms"), "{failure}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_manager_loop_is_refused_at_the_start_wherever_it_is() {
+    let test = "a_manager_loop_is_refused_at_the_start_wherever_it_is";
+    let Some(world) = World::start(test, &[("above", parent("supervises.dot", ""))]).await else {
+        return;
+    };
+    let run = RunId::new("run").unwrap();
+    let refused = world
+        .client
+        .start(&run, RemoteStart::of("above"))
+        .await
+        .unwrap_err();
+    let expected = "node `watch` of pipeline `supervises` is a manager loop";
+    assert!(refused.to_string().contains(expected), "{refused}");
+    assert_eq!(world.work.begun.load(Ordering::Relaxed), 0, "nothing has run");
 }

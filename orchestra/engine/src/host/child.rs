@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orchestra_core::{Context, EffectId, Outcome, RunFailure};
-use orchestra_graph::{NodeIndex, kind};
+use orchestra_graph::{NodeIndex, Stage, kind};
 use serde::{Deserialize, Serialize};
 
 use crate::builtin::child::{not_started, timed_out, too_deep};
@@ -15,7 +15,7 @@ use crate::host::{AttemptHost, HostedEnd};
 use crate::id::{RunId, fingerprint};
 use crate::run::settings::RunSettings;
 use crate::run::state::{Origin, Run};
-use crate::setup::children::child_of;
+use crate::setup::children::{child_of, descendants, runs_another};
 use crate::setup::initial_context::initial_context;
 
 /// A child run to start for a sub-pipeline stage of a hosted run. Made by [`AttemptHost::child`].
@@ -86,6 +86,22 @@ impl AttemptHost {
         let stage = self.pipeline.stage(node);
         let resolved = self.handlers.handler(stage);
         stage.kind() == kind::SUBPIPELINE && resolved.is_some_and(|resolved| resolved.runs_children)
+    }
+
+    /// Returns a stage that supervises another pipeline by the built-in handler, which no attempt by itself can do: the names
+    /// of its pipeline and of its node. It may be in a pipeline that a sub-pipeline stage runs.
+    pub fn manager_loop(&self) -> Option<(String, String)> {
+        let (settings, pipeline) = (&self.settings, &self.pipeline);
+        let below = descendants(settings, pipeline, &self.registry);
+        let own = (pipeline.clone(), self.registry.clone());
+        std::iter::once(own)
+            .chain(below)
+            .find_map(|(pipeline, registry)| {
+                let is_manager =
+                    |stage: &Stage<'_>| stage.kind() == kind::MANAGER_LOOP && runs_another(*stage, &registry);
+                let stage = pipeline.stages().find(is_manager)?;
+                Some((pipeline.title().to_owned(), stage.id().to_owned()))
+            })
     }
 
     /// Returns the host of the pipeline that a stage runs.

@@ -7,7 +7,7 @@ mod serve;
 use std::sync::Arc;
 
 use orchestra_core::{Answer, Budget, Context, EffectId, Outcome, SharedPipeline, Usage};
-use orchestra_graph::{Stage, kind};
+use orchestra_graph::kind;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -228,14 +228,6 @@ impl AttemptHost {
     /// A key is reserved for the engine, or the values are not those that the pipeline declares.
     pub fn initial_context(&self, params: Context) -> Result<Context, StartError> {
         initial_context(&self.settings, &self.pipeline, params, false)
-    }
-
-    /// Returns the stages that supervise other pipelines by the built-in handler, which no attempt by itself can do.
-    pub fn manager_stages(&self) -> impl Iterator<Item = Stage<'_>> {
-        self.pipeline.stages().filter(|stage| {
-            let resolved = self.handlers.handler(*stage);
-            stage.kind() == kind::MANAGER_LOOP && resolved.is_some_and(|resolved| resolved.runs_children)
-        })
     }
 
     /// Executes an attempt to its end. After a cancellation it returns as soon as nothing of the attempt runs any more;

@@ -59,10 +59,10 @@ impl RunObject {
             Ok(host) => host,
             Err(refusals) => return Err(refused(Refusal::Start(refusals.clone()))),
         };
-        if let Some(stage) = host.manager_stages().next() {
+        if let Some((pipeline, node)) = host.manager_loop() {
             return Err(refused(Refusal::Start(format!(
-                "node `{}` is a manager loop, which a run on a Restate server cannot have; execute the pipeline without one",
-                stage.id()
+                "node `{node}` of pipeline `{pipeline}` is a manager loop, which a run on a Restate server cannot have; \
+                 use a sub-pipeline instead"
             ))));
         }
         let blobs = &self.0.blobs;
@@ -99,7 +99,7 @@ impl RunObject {
         Ok(())
     }
 
-    /// Receives a message of a timer.
+    /// Receives a message that nobody waits for: of a timer, or about the usage that a note reports.
     #[handler]
     async fn report(&self, ctx: ObjectContext<'_>, envelope: Json<Envelope>) -> HandlerResult<Json<Reply>> {
         let Json(Envelope { secret, sent }) = envelope;
@@ -323,13 +323,8 @@ impl RunObject {
         let Json(look) = look;
         let facts = ctx.get::<Json<Facts>>(keys::FACTS).await?;
         let Json(facts) = facts.ok_or_else(|| refused(Refusal::UnknownRun(ctx.key().to_owned())))?;
-        match look {
-            Look::Sources => return Ok(Json(Seen::Sources(facts.sources))),
-            Look::Events => {
-                let tail = latest_events(&ctx).await?;
-                return Ok(Json(Seen::Events(tail)));
-            }
-            _ => {}
+        if let Look::Events = look {
+            return Ok(Json(Seen::Events(latest_events(&ctx).await?)));
         }
         let parked = ctx.get::<String>(keys::PARKED).await?;
         let stored = ctx.get::<Json<Value>>(keys::RUN).await?;
@@ -358,7 +353,7 @@ impl RunObject {
                 Seen::Latest(PastStage::latest(&machine, &effect, nodes.as_deref()))
             }
             Look::Result => Seen::Result(Box::new(result(&state, &machine))),
-            Look::Status | Look::Sources | Look::Events | Look::Export => {
+            Look::Status | Look::Events | Look::Export => {
                 Seen::Status(Box::new(status(state, &machine, parked, &facts)))
             }
         }))
