@@ -1,6 +1,6 @@
 //! The child runs of a run: sub-pipeline stages start runs of their own, whose ends are messages to their parents.
 
-use orchestra_core::{EffectId, RunFailure, Usage};
+use orchestra_core::{EffectId, Usage};
 use orchestra_engine::{HostedChildEnd, HostedEnd, RunId};
 use restate_sdk::context::RequestTarget;
 use restate_sdk::prelude::*;
@@ -163,14 +163,6 @@ impl Taking<'_, '_> {
 }
 
 /// Returns the secret of a child run, which both runs know.
-pub(super) fn child_secret(secret: &str, child: &str) -> String {
+fn child_secret(secret: &str, child: &str) -> String {
     name_of(format!("{secret}/{child}").as_bytes())
-}
-
-/// Returns whether a child ended only because it was stopped.
-pub(super) fn was_stopped(failure: Option<&RunFailure>) -> bool {
-    matches!(
-        failure,
-        Some(RunFailure::Cancelled { .. } | RunFailure::Paused { .. })
-    )
 }

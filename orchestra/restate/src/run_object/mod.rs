@@ -8,9 +8,7 @@ mod views;
 use std::sync::Arc;
 
 use orchestra_core::Context;
-use orchestra_engine::{
-    HostedChildEnd, HostedEnd, PastStage, PinnedPipeline, RunEvent, RunId, StageHistory, Timestamp,
-};
+use orchestra_engine::{HostedChildEnd, PastStage, PinnedPipeline, RunEvent, RunId, StageHistory, Timestamp};
 use restate_sdk::context::RequestTarget;
 use restate_sdk::prelude::*;
 use serde_json::Value;
@@ -20,7 +18,6 @@ use crate::hosts::{NoVersion, Version};
 use crate::message::{Finished, Message, Refused, Reply, Sent};
 use crate::packing::{pack, root_blob, unpack};
 use crate::refusal::{Refusal, refused};
-use crate::run_object::children::was_stopped;
 use crate::run_object::stored::{Facts, Obstacle, Stored, facts, keys, read};
 use crate::run_object::taking::Taking;
 use crate::run_object::views::{result, status};
@@ -281,16 +278,13 @@ impl RunObject {
         }
         let taken = async {
             let (stored, version) = self.open(&ctx, &facts).await?;
-            let mut stages = stored.state.stages.iter();
-            let Some(live) = stages.find(|stage| stage.effect == message.effect) else {
+            let stages = &stored.state.stages;
+            if !stages.iter().any(|stage| stage.effect == message.effect) {
                 return Ok(());
-            };
+            }
             let run = RunId::new(ctx.key()).map_err(|error| Obstacle::Parked(error.to_string()))?;
             let end: HostedChildEnd = read(&self.0.blobs, ctx.key(), message.end).await?;
             let end = match &version.host {
-                _ if live.cancelled && was_stopped(end.failure.as_ref()) && !end.timed_out => {
-                    HostedEnd::Cancelled
-                }
                 Ok(host) => host.child_ended(&run, &message.effect, &end),
                 Err(reason) => return Err(Obstacle::Parked(reason.clone())),
             };
