@@ -207,7 +207,7 @@ mod tests {
         let packed = pack(&blobs, "r", value, usize::MAX).await.unwrap();
         let name = root_blob(&packed["a"]).unwrap();
         let file = folder.path().join("r/values").join(&name["sha256:".len()..]);
-        std::fs::write(&file, "other").unwrap();
+        std::fs::write(&file, r#""other""#).unwrap();
         let damaged = unpack(&blobs, "r", packed.clone()).await.unwrap_err();
         assert!(
             damaged.to_string().contains(name) && damaged.is_lost(),

@@ -60,6 +60,10 @@ impl Handler for Stages {
             match &*does {
                 "large" => outcome.set("report", "x".repeat(100_000)).into(),
                 "giant" => outcome.set("report", "x".repeat(17 << 20)).into(),
+                "count" => {
+                    let count = stage.context().get("count").and_then(Value::as_u64);
+                    outcome.set("count", count.unwrap_or_default() + 1).into()
+                }
                 "length" => {
                     let length = stage.context().text("report").len();
                     outcome.set("length", length as u64).into()
@@ -115,11 +119,16 @@ const PIPELINES: &[(&str, &str)] = &[
         "waits",
         "digraph waits { start -> wait -> exit; wait [type=test, does=wait] }",
     ),
+    ("long", LONG),
     (
         "notes",
         "digraph notes { start -> note -> exit; note [type=test, does=note] }",
     ),
 ];
+
+/// A loop whose events do not fit into one segment.
+const LONG: &str = r#"digraph long { max_node_visits=50; start -> work; work [type=test, does=count]
+    work -> work [condition="context.count<50"]; work -> exit [condition="context.count>=50"] }"#;
 
 /// A server with a worker in this process.
 struct World {
@@ -374,7 +383,7 @@ async fn a_run_whose_blob_is_lost_waits_until_it_is_restored() {
     let content = std::fs::read(&blob).unwrap();
     for damage in [true, false] {
         match damage {
-            true => std::fs::write(&blob, "something else").unwrap(),
+            true => std::fs::write(&blob, r#""something else""#).unwrap(),
             false => std::fs::remove_file(&blob).unwrap(),
         }
         let name = format!("sha256:{}", blob.file_name().unwrap().to_str().unwrap());
@@ -519,10 +528,33 @@ async fn a_worker_that_stops_finishes_what_it_executes() {
     }
     stop.send(()).unwrap();
     let _second = tokio::spawn(build().serve(Worker::listen(address).unwrap(), std::future::pending()));
-    tokio::task::yield_now().await;
+    // It waits for longer than connections have to close.
+    let mut first = first;
+    let ended = tokio::time::timeout(Duration::from_secs(4), &mut first).await;
+    assert!(ended.is_err(), "it stops while a stage is in progress");
     stages.open.store(true, Ordering::Relaxed);
     first.await.unwrap();
     assert_eq!(client.wait(&run).await.unwrap().failure, None);
     let seen = stages.seen.lock().unwrap().clone();
     assert_eq!(seen, ["wait#1/1 false"], "nothing ran again");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_events_of_a_long_run_are_kept_in_their_order() {
+    let Some(world) = World::start("all_events_of_a_long_run_are_kept_in_their_order").await else {
+        return;
+    };
+    let run = world.begin("long").await;
+    assert_eq!(world.client.wait(&run).await.unwrap().failure, None);
+    let events = world.client.events(&run, 0).await.unwrap();
+    let numbers: Vec<u64> = events.iter().map(|event| event.seq).collect();
+    let all: Vec<u64> = (1..=world.client.status(&run).await.unwrap().events).collect();
+    assert_eq!(numbers, all);
+    let size: usize = events
+        .iter()
+        .map(|event| serde_json::to_vec(event).unwrap().len())
+        .sum();
+    assert!(size > 2 * 16 * 1024, "{size} bytes are more than one segment");
+    let last = world.client.events(&run, all.len() as u64 - 3).await.unwrap();
+    assert_eq!(last, events[all.len() - 3..]);
 }
