@@ -1,10 +1,12 @@
 //! The administration of a Restate server, as far as workers and commands need it.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 
 use crate::client_error::ClientError;
 use crate::ingress::{RequestError, answer, http_client};
-use crate::wire::RUN;
+use crate::wire::{RUN, keys};
 
 /// The name under which a worker publishes its pipelines, one in each line.
 pub(crate) const PIPELINES: &str = "orchestra.pipelines";
@@ -147,19 +149,24 @@ impl Admin {
     /// The server cannot be reached.
     pub(crate) async fn runs_after(&self, after: &str) -> Result<Vec<ListedRun>, ClientError> {
         let after = after.replace('\'', "''");
-        let query = format!(
-            "SELECT service_key, value_utf8 FROM state WHERE service_name = '{RUN}' AND key = 'facts' AND service_key > '{after}' \
-             ORDER BY service_key LIMIT {PAGE}"
-        );
-        let rows = self.query(&query).await?;
-        let listed = rows.iter().filter_map(|row| {
-            let facts: Option<Value> = row["value_utf8"]
-                .as_str()
-                .and_then(|text| serde_json::from_str(text).ok());
-            Some(ListedRun {
-                id: row["service_key"].as_str()?.to_owned(),
-                is_child: facts.is_some_and(|facts| facts["parent"].is_object()),
-            })
+        let keys = async |key: &str, until: &str| {
+            let query = format!(
+                "SELECT service_key FROM state WHERE service_name = '{RUN}' AND key = '{key}' AND service_key > '{after}'{until} \
+                 ORDER BY service_key LIMIT {PAGE}"
+            );
+            let rows = self.query(&query).await?;
+            let ids = rows.iter().filter_map(|row| row["service_key"].as_str());
+            Ok::<Vec<String>, ClientError>(ids.map(str::to_owned).collect())
+        };
+        let runs = keys(keys::RUN, "").await?;
+        let Some(last) = runs.last() else {
+            return Ok(Vec::new());
+        };
+        let until = format!(" AND service_key <= '{}'", last.replace('\'', "''"));
+        let children: HashSet<String> = keys(keys::PARENT, &until).await?.into_iter().collect();
+        let listed = runs.into_iter().map(|id| ListedRun {
+            is_child: children.contains(&id),
+            id,
         });
         Ok(listed.collect())
     }

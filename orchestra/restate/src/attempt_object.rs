@@ -3,10 +3,10 @@
 use restate_sdk::context::RequestTarget;
 use restate_sdk::prelude::*;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::message::Reply;
 use crate::names::Names;
+use crate::packing::Packed;
 use crate::wire::{NoteReply, NoteRequest, OpenRequest, RUN};
 
 /// The head of the notes.
@@ -45,7 +45,7 @@ impl AttemptObject {
         ctx.set(HEAD, Json(head));
         let mut notes = Vec::new();
         for number in 0..head.notes {
-            let note = ctx.get::<Json<Value>>(note_key(number)).await?;
+            let note = ctx.get::<Json<Packed>>(note_key(number)).await?;
             notes.extend(note.map(|Json(note)| note));
         }
         Ok(Json(NoteReply::Notes(notes)))

@@ -11,12 +11,16 @@ use object_store::{ObjectStore, ObjectStoreExt as _, PutPayload};
 use orchestra_engine::HostedText;
 use sha2::{Digest as _, Sha256};
 
+/// The folder of the sources of pipelines. No run can have this name.
+const PIPELINES: &str = ".pipelines";
+
 /// The number of blobs that are read at once.
 const CONCURRENT_READS: usize = 8;
 
 /// The store of the large values, texts and events of runs, which all workers of a run share.
 ///
-/// Everything of a run is stored under its id. A value is named by its SHA-256, so storing it twice changes nothing.
+/// Everything of a run is stored in a folder with its id, and the sources of all pipelines in `.pipelines`. A value is named
+/// by its SHA-256, so storing it twice changes nothing.
 ///
 /// ```
 /// use orchestra_restate::Blobs;
@@ -44,7 +48,7 @@ pub struct Blobs {
 /// let blobs = Blobs::in_folder(folder.path())?;
 /// let error = blobs.get("nightly-7", "sha256:00").await.unwrap_err();
 /// assert!(matches!(error, BlobError::Missing { .. }));
-/// assert!(error.to_string().starts_with("blob `sha256:00` of run `nightly-7` is missing"));
+/// assert!(error.to_string().starts_with("blob `sha256:00` in `nightly-7` is missing"));
 /// # Ok(()) }
 /// ```
 #[derive(Debug, thiserror::Error)]
@@ -52,19 +56,19 @@ pub struct Blobs {
 pub enum BlobError {
     /// A blob does not exist.
     #[error(
-        "blob `{name}` of run `{run}` is missing; restore it from a backup, or give the worker the store that has it"
+        "blob `{name}` in `{folder}` is missing; restore it from a backup, or give the worker the store that has it"
     )]
     Missing {
-        /// The run.
-        run: String,
+        /// The folder in the store: the id of a run, or `.pipelines`.
+        folder: String,
         /// The name.
         name: String,
     },
     /// A blob does not have the content that its name requires.
-    #[error("blob `{name}` of run `{run}` is damaged; restore it from a backup")]
+    #[error("blob `{name}` in `{folder}` is damaged; restore it from a backup")]
     Damaged {
-        /// The run.
-        run: String,
+        /// The folder in the store: the id of a run, or `.pipelines`.
+        folder: String,
         /// The name.
         name: String,
     },
@@ -131,16 +135,37 @@ impl Blobs {
     /// # Errors
     /// The value does not exist, is damaged, or the store cannot be reached.
     pub async fn get(&self, run: &str, name: &str) -> Result<Bytes, BlobError> {
-        let (run, name) = (run.to_owned(), name.to_owned());
-        let found = match self.store.get(&value_path(&run, &name)).await {
+        self.read(run, &value_path(run, name), name).await
+    }
+
+    async fn read(&self, folder: &str, path: &BlobPath, name: &str) -> Result<Bytes, BlobError> {
+        let (folder, name) = (folder.to_owned(), name.to_owned());
+        let found = match self.store.get(path).await {
             Ok(found) => found.bytes().await?,
-            Err(object_store::Error::NotFound { .. }) => return Err(BlobError::Missing { run, name }),
+            Err(object_store::Error::NotFound { .. }) => return Err(BlobError::Missing { folder, name }),
             Err(error) => return Err(error.into()),
         };
         match name_of(&found) == name {
             true => Ok(found),
-            false => Err(BlobError::Damaged { run, name }),
+            false => Err(BlobError::Damaged { folder, name }),
         }
+    }
+
+    /// Stores the sources of a pipeline under their name, unless they are there.
+    pub(crate) async fn put_sources(&self, name: &str, sources: &[u8]) -> Result<(), BlobError> {
+        let path = sources_path(name);
+        match self.store.head(&path).await {
+            Ok(_) => return Ok(()),
+            Err(object_store::Error::NotFound { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+        self.store.put(&path, PutPayload::from(sources.to_vec())).await?;
+        Ok(())
+    }
+
+    /// Returns the sources of a pipeline.
+    pub(crate) async fn sources(&self, name: &str) -> Result<Bytes, BlobError> {
+        self.read(PIPELINES, &sources_path(name), name).await
     }
 
     /// Removes a value of a run, if it exists.
@@ -215,14 +240,14 @@ impl Blobs {
             Ok(found) => found.bytes().await?,
             Err(object_store::Error::NotFound { .. }) => {
                 return Err(BlobError::Missing {
-                    run: run.to_owned(),
+                    folder: run.to_owned(),
                     name: path.to_string(),
                 });
             }
             Err(error) => return Err(error.into()),
         };
         serde_json::from_slice(&stored).map_err(|_| BlobError::Damaged {
-            run: run.to_owned(),
+            folder: run.to_owned(),
             name: path.to_string(),
         })
     }
@@ -236,8 +261,15 @@ fn unstorable(source: Box<dyn std::error::Error + Send + Sync>) -> BlobError {
 }
 
 fn value_path(run: &str, name: &str) -> BlobPath {
-    let digest = name.strip_prefix("sha256:").unwrap_or(name);
-    BlobPath::from_iter([run, "values", digest])
+    BlobPath::from_iter([run, "values", digest(name)])
+}
+
+fn sources_path(name: &str) -> BlobPath {
+    BlobPath::from_iter([PIPELINES, digest(name)])
+}
+
+fn digest(name: &str) -> &str {
+    name.strip_prefix("sha256:").unwrap_or(name)
 }
 
 fn texts_path(run: &str, record: &str) -> BlobPath {

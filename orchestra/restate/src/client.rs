@@ -10,12 +10,12 @@ use crate::admin::Admin;
 use crate::blobs::{BlobError, Blobs};
 use crate::client_error::ClientError;
 use crate::ingress::{Backoff, Ingress};
-use crate::packing::{LARGE_VALUE, pack};
+use crate::packing::{LARGE_VALUE, Packed};
 use crate::secret::random_name;
 use crate::state::Phase;
 use crate::wire::{
     AnswerRequest, EventTail, ExportedParts, Look, RUN, RemoteResult, RemoteStatus, ResumeRequest, Seen,
-    Segment, StartRequest, StopRequest, to_value,
+    Segment, StartRequest, StopRequest,
 };
 
 /// The longest delay between two looks at a run that is waited for.
@@ -97,7 +97,7 @@ impl Client {
     /// The server cannot be reached, no worker knows the pipeline, its parameters are wrong, or the run was started
     /// with others.
     pub async fn start(&self, run: &RunId, start: RemoteStart) -> Result<(), ClientError> {
-        let params = pack(&self.blobs, run, to_value(&start.params), LARGE_VALUE).await?;
+        let params = Packed::pack(&self.blobs, run, &start.params, LARGE_VALUE).await?;
         let mut random = [0; 8];
         let name = random_name();
         for (byte, digit) in random.iter_mut().zip(name.bytes()) {
@@ -225,7 +225,7 @@ impl Client {
     /// # Errors
     /// The server does not know the run, or has been unreachable for a minute.
     pub async fn wait(&self, run: &RunId) -> Result<RemoteResult, ClientError> {
-        let mut delay = Duration::from_millis(20);
+        let mut delay = Duration::from_millis(50);
         loop {
             if self.patient_status(run).await?.phase != Phase::Running {
                 return self.result(run).await;
@@ -280,7 +280,7 @@ impl Client {
             }
             let stored = self.blobs.get(run, &name).await?;
             let segment: Segment = serde_json::from_slice(&stored).map_err(|_| BlobError::Damaged {
-                run: run.to_string(),
+                folder: run.to_string(),
                 name,
             })?;
             parts.push(segment.events);

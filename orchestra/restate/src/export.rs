@@ -4,18 +4,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures_util::{StreamExt as _, stream};
-use orchestra_core::{Context, SharedPipeline};
+use orchestra_core::SharedPipeline;
 use orchestra_engine::{ExportedCopy, ExportedPhase, ExportedRun, PinnedPipeline, RunId, StoreError};
 use orchestra_graph::Transform;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 
 use crate::admin::Admin;
 use crate::blobs::BlobError;
 use crate::client::Client;
 use crate::client_error::ClientError;
 use crate::ingress::Backoff;
-use crate::packing::{root_blob, unpack};
+use crate::packing::{Packed, UnpackError};
 use crate::state::{PROTOCOL, Phase, RunState};
 use crate::wire::{ExportedParts, ExportedSources};
 
@@ -174,8 +173,8 @@ impl Exporter {
         let mut missing = None;
         for _ in 0..LOOKS {
             let parts = self.client.exported_parts(run).await?;
-            let blob = root_blob(&parts.state).map(str::to_owned);
-            let state = match self.unpacked::<RunState>(run, parts.state.clone()).await {
+            let blob = parts.state.root_blob();
+            let state = match self.unpacked::<RunState>(run, &parts.state).await {
                 // The blob of a state is removed some turns later. If the state is still the same, the blob is lost.
                 Err(ExportError::Client(ClientError::Blob(BlobError::Missing { .. })))
                     if blob.is_some() && missing != blob =>
@@ -229,11 +228,7 @@ impl Exporter {
         let pipeline = self.pipeline(run, parts.sources).await?;
         let server = without_user(self.client.url());
         let mut copy = ExportedRun::new(run.clone(), server, pipeline, state.machine);
-        copy.params = match parts.params {
-            // A run of an earlier version.
-            Value::Null => Context::new(),
-            params => self.unpacked(run, params).await?,
-        };
+        copy.params = self.unpacked(run, &parts.params).await?;
         copy.budget = state.budget;
         (copy.started, copy.time, copy.executed) = (state.began, state.now, state.executed);
         copy.phase = match state.phase {
@@ -250,7 +245,7 @@ impl Exporter {
     async fn pipeline(&self, run: &RunId, sources: ExportedSources) -> Result<SharedPipeline, ExportError> {
         let pinned: Option<PinnedPipeline> = match sources {
             ExportedSources::Blob(name) => {
-                serde_json::from_slice(&self.client.blobs().get(run, &name).await?).ok()
+                serde_json::from_slice(&self.client.blobs().sources(&name).await?).ok()
             }
             ExportedSources::Child(pinned) => Some(*pinned),
         };
@@ -262,12 +257,17 @@ impl Exporter {
         loaded.ok_or_else(|| ExportError::Pipeline { run: run.clone() })
     }
 
-    async fn unpacked<T: DeserializeOwned>(&self, run: &RunId, packed: Value) -> Result<T, ExportError> {
-        let value = unpack(self.client.blobs(), run, packed).await?;
-        serde_json::from_value(value).map_err(|error| ExportError::State {
-            run: run.clone(),
-            reason: error.to_string(),
-        })
+    async fn unpacked<T: DeserializeOwned>(&self, run: &RunId, packed: &Packed) -> Result<T, ExportError> {
+        packed
+            .unpack(self.client.blobs(), run)
+            .await
+            .map_err(|error| match error {
+                UnpackError::Blob(error) => error.into(),
+                UnpackError::Json(error) => ExportError::State {
+                    run: run.clone(),
+                    reason: error.to_string(),
+                },
+            })
     }
 
     /// Exports the runs of the server that are new or have changed to a folder of runs. Runs whose copies are final are not

@@ -96,13 +96,8 @@ impl Hosts {
         })
     }
 
-    /// Returns the version with which a run began, whose sources are in a blob of the root run.
-    pub(crate) async fn version(
-        &self,
-        place: &Place,
-        root: &str,
-        blobs: &Blobs,
-    ) -> Result<Arc<Version>, NoVersion> {
+    /// Returns the version with which a run began.
+    pub(crate) async fn version(&self, place: &Place, blobs: &Blobs) -> Result<Arc<Version>, NoVersion> {
         let known = self.known(&place.name)?;
         if known.current.name == place.sources && place.stages.is_empty() {
             return Ok(known.current.clone());
@@ -117,26 +112,20 @@ impl Hosts {
             return Ok(found);
         }
         let version = if place.stages.is_empty() {
-            self.pinned(known, place, root, blobs).await?
+            self.pinned(known, place, blobs).await?
         } else {
-            self.child(place, root, blobs).await?
+            self.child(place, blobs).await?
         };
         let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(others.entry(place.clone()).or_insert(version).clone())
     }
 
     /// Loads a version that the program does not contain as its current one.
-    async fn pinned(
-        &self,
-        known: &Known,
-        place: &Place,
-        root: &str,
-        blobs: &Blobs,
-    ) -> Result<Arc<Version>, NoVersion> {
+    async fn pinned(&self, known: &Known, place: &Place, blobs: &Blobs) -> Result<Arc<Version>, NoVersion> {
         let invalid = || NoVersion::Invalid {
             name: place.name.clone(),
         };
-        let stored = blobs.get(root, &place.sources).await?;
+        let stored = blobs.sources(&place.sources).await?;
         let pinned: PinnedPipeline = serde_json::from_slice(&stored).map_err(|_| invalid())?;
         let pipeline = known.entry.version(&pinned).ok_or_else(invalid)?;
         let host = known.entry.host(&known.engine, pipeline.clone());
@@ -149,10 +138,10 @@ impl Hosts {
     }
 
     /// Finds the pipeline of a child run.
-    async fn child(&self, place: &Place, root: &str, blobs: &Blobs) -> Result<Arc<Version>, NoVersion> {
+    async fn child(&self, place: &Place, blobs: &Blobs) -> Result<Arc<Version>, NoVersion> {
         let mut above = place.clone();
         let stage = above.stages.pop().unwrap_or_default();
-        let above = Box::pin(self.version(&above, root, blobs)).await?;
+        let above = Box::pin(self.version(&above, blobs)).await?;
         let host = above
             .host
             .as_ref()

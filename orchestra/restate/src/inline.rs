@@ -13,16 +13,15 @@ use tokio_util::sync::CancellationToken;
 
 use crate::blobs::{Blobs, TextPlace};
 use crate::message::{Finished, Message, Sent};
-use crate::packing::{LARGE_VALUE, pack};
-use crate::state::RunState;
-use crate::wire;
+use crate::packing::{LARGE_VALUE, Packed};
 
 /// An attempt that a turn executes.
 pub(crate) struct InlineAttempt {
     pub(crate) host: Arc<AttemptHost>,
     pub(crate) blobs: Blobs,
-    /// The state that the attempt sees.
-    pub(crate) state: RunState,
+    pub(crate) run: RunId,
+    /// The machine that the attempt sees.
+    pub(crate) machine: Machine,
     pub(crate) effect: EffectId,
     pub(crate) token: u64,
     pub(crate) context: Context,
@@ -31,11 +30,10 @@ pub(crate) struct InlineAttempt {
 
 impl InlineAttempt {
     /// Executes the attempt. Returns the message about its end, for the journal.
-    pub(crate) async fn run(self) -> HandlerResult<Json<Value>> {
-        let machine = self.state.machine_of(self.host.pipeline())?;
-        let run = RunId::new(&*self.state.run)?;
+    pub(crate) async fn execute(self) -> HandlerResult<Json<Packed>> {
+        let run = self.run;
         let port = Arc::new(InlinePort {
-            machine: Mutex::new(machine),
+            machine: Mutex::new(self.machine),
             run: run.clone(),
             effect: self.effect.clone(),
             blobs: self.blobs.clone(),
@@ -72,9 +70,7 @@ impl InlineAttempt {
                 report: finished.into(),
             },
         };
-        Ok(Json(
-            pack(&self.blobs, &run, wire::sent(&sent), LARGE_VALUE).await?,
-        ))
+        Ok(Json(Packed::pack(&self.blobs, &run, &sent, LARGE_VALUE).await?))
     }
 }
 

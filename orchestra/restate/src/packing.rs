@@ -1,6 +1,9 @@
 //! Large values, which are replaced by references to blobs in what the durable engine stores and sends.
 
 use bytes::Bytes;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use crate::blobs::{BlobError, Blobs, name_of};
@@ -9,52 +12,112 @@ use crate::blobs::{BlobError, Blobs, name_of};
 const BLOB: &str = "$blob";
 /// The key around an object that would be taken for a reference.
 const PLAIN: &str = "$plain";
+/// The beginning of both keys in JSON text. Text without it has no references.
+const MARK: &str = "\"$";
+
+/// The maximum size of a reference in bytes.
+const REFERENCE: usize = 128;
 
 /// The size in bytes above which a value becomes a blob.
 pub(crate) const LARGE_VALUE: usize = 64 * 1024;
 
-/// Replaces all values of more than [`LARGE_VALUE`] by references, and the whole by one if it is still larger than
-/// `limit`.
-pub(crate) async fn pack(
-    blobs: &Blobs,
-    run: &str,
-    mut value: Value,
-    limit: usize,
-) -> Result<Value, BlobError> {
-    let mut large = Vec::new();
-    let size = extract(&mut value, &mut large);
-    if size > limit {
-        replace(&mut value, &mut large);
-    }
-    for value in large {
-        blobs.put(run, value).await?;
-    }
-    Ok(value)
+/// A value as JSON text, with references in the place of large parts.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Packed(Box<RawValue>);
+
+/// The failure to read a packed value.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum UnpackError {
+    #[error(transparent)]
+    Blob(#[from] BlobError),
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
 }
 
-/// Puts the values back in the place of their references.
-pub(crate) async fn unpack(blobs: &Blobs, run: &str, mut value: Value) -> Result<Value, BlobError> {
-    loop {
-        let mut names = Vec::new();
-        find(&value, &mut names);
-        if names.is_empty() {
-            restore(&mut value);
-            return Ok(value);
+impl Packed {
+    /// Replaces all parts of more than [`LARGE_VALUE`] by references, and the whole by one if it is still larger than
+    /// `limit`.
+    pub(crate) async fn pack(
+        blobs: &Blobs,
+        run: &str,
+        value: &impl Serialize,
+        limit: usize,
+    ) -> Result<Packed, BlobError> {
+        let text = raw(value)?;
+        if text.get().len() <= limit.min(LARGE_VALUE) && !text.get().contains(MARK) {
+            return Ok(Packed(text));
         }
-        for name in names {
-            let stored = blobs.get(run, &name).await?;
-            let found = serde_json::from_slice(&stored).map_err(|_| BlobError::Damaged {
-                run: run.to_owned(),
-                name: name.clone(),
-            })?;
-            insert(&mut value, &name, &found);
+        let mut value: Value = serde_json::from_str(text.get()).map_err(unpackable)?;
+        drop(text);
+        let mut large = Vec::new();
+        let size = extract(&mut value, &mut large);
+        if size > limit {
+            replace(&mut value, &mut large);
         }
+        for value in large {
+            blobs.put(run, value).await?;
+        }
+        raw(&value).map(Packed)
+    }
+
+    /// Reads the value, with the blobs in the place of their references.
+    pub(crate) async fn unpack<T: DeserializeOwned>(
+        &self,
+        blobs: &Blobs,
+        run: &str,
+    ) -> Result<T, UnpackError> {
+        if !self.0.get().contains(MARK) {
+            return Ok(serde_json::from_str(self.0.get())?);
+        }
+        let mut value = serde_json::from_str(self.0.get())?;
+        loop {
+            let mut names = Vec::new();
+            find(&value, &mut names);
+            if names.is_empty() {
+                restore(&mut value);
+                return Ok(serde_json::from_value(value)?);
+            }
+            for name in names {
+                let stored = blobs.get(run, &name).await?;
+                let found = serde_json::from_slice(&stored).map_err(|_| BlobError::Damaged {
+                    folder: run.to_owned(),
+                    name: name.clone(),
+                })?;
+                insert(&mut value, &name, &found);
+            }
+        }
+    }
+
+    /// Returns the name of the blob if the whole is a reference.
+    pub(crate) fn root_blob(&self) -> Option<String> {
+        #[derive(Deserialize)]
+        struct Reference {
+            #[serde(rename = "$blob")]
+            blob: String,
+        }
+        let is_short = self.0.get().len() <= REFERENCE && self.0.get().contains(MARK);
+        let reference = is_short.then(|| serde_json::from_str::<Reference>(self.0.get()));
+        Some(reference?.ok()?.blob)
+    }
+
+    /// Returns the JSON text.
+    pub(crate) fn text(&self) -> &str {
+        self.0.get()
     }
 }
 
-/// Returns the name of the blob if the whole is a reference.
-pub(crate) fn root_blob(value: &Value) -> Option<&str> {
-    value.get(BLOB)?.as_str()
+/// Returns a value as JSON text.
+pub(crate) fn raw(value: &impl Serialize) -> Result<Box<RawValue>, BlobError> {
+    serde_json::value::to_raw_value(value).map_err(unpackable)
+}
+
+/// Creates the error of a value that is no JSON.
+fn unpackable(source: serde_json::Error) -> BlobError {
+    BlobError::Store(object_store::Error::Generic {
+        store: "values",
+        source: source.into(),
+    })
 }
 
 /// Takes large values out, the innermost first. Returns the size of what is left.
@@ -90,7 +153,7 @@ fn replace(value: &mut Value, large: &mut Vec<Bytes>) -> usize {
     let text = Bytes::from(value.to_string());
     *value = json!({ BLOB: name_of(&text), "bytes": text.len() });
     large.push(text);
-    100
+    REFERENCE
 }
 
 fn find(value: &Value, names: &mut Vec<String>) {
@@ -162,12 +225,13 @@ pub(crate) fn size_of(value: &Value) -> usize {
 mod tests {
     use super::*;
 
-    async fn there_and_back(value: Value) -> Value {
+    async fn there_and_back(value: Value) -> Packed {
         let folder = tempfile::tempdir().unwrap();
         let blobs = Blobs::in_folder(folder.path()).unwrap();
-        let packed = pack(&blobs, "r", value.clone(), 32 * 1024).await.unwrap();
-        assert!(packed.to_string().len() < 33 * 1024);
-        assert_eq!(unpack(&blobs, "r", packed.clone()).await.unwrap(), value);
+        let packed = Packed::pack(&blobs, "r", &value, 32 * 1024).await.unwrap();
+        assert!(packed.text().len() < 33 * 1024);
+        let sent: Packed = serde_json::from_str(&serde_json::to_string(&packed).unwrap()).unwrap();
+        assert_eq!(sent.unpack::<Value>(&blobs, "r").await.unwrap(), value);
         packed
     }
 
@@ -176,14 +240,18 @@ mod tests {
         let long = "x".repeat(LARGE_VALUE);
         let half = "y".repeat(LARGE_VALUE / 2 + 100);
         let small = json!({ "a": [1, 2.5, null, true, "text"] });
-        assert_eq!(there_and_back(small.clone()).await, small);
+        assert_eq!(there_and_back(small.clone()).await.text(), small.to_string());
         let large = there_and_back(json!({ "a": long, "b": 1, "again": long })).await;
-        assert!(root_blob(&large["a"]).is_some());
-        assert_eq!(large["b"], 1);
+        assert_eq!(large.root_blob(), None);
+        let large: Value = serde_json::from_str(large.text()).unwrap();
+        assert_eq!(
+            (large["b"].clone(), large["a"]["bytes"].clone()),
+            (json!(1), json!(LARGE_VALUE + 2))
+        );
         // Two halves are too much for their list, and a list of lists for the whole.
         there_and_back(json!({ "list": [half, half, 3] })).await;
         let root = there_and_back(json!([half])).await;
-        assert!(root_blob(&root).is_some());
+        assert!(root.root_blob().is_some());
     }
 
     #[tokio::test]
@@ -194,6 +262,7 @@ mod tests {
             json!({ "$plain": { "$blob": "sha256:00" } }),
             json!([{ "$plain": 7 }, { "$plain": { "$plain": {} } }]),
             json!({ "$plain": { "a": "x".repeat(LARGE_VALUE + 1) } }),
+            json!("$blob"),
         ] {
             there_and_back(value).await;
         }
@@ -204,17 +273,22 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let blobs = Blobs::in_folder(folder.path()).unwrap();
         let value = json!({ "a": "x".repeat(LARGE_VALUE) });
-        let packed = pack(&blobs, "r", value, usize::MAX).await.unwrap();
-        let name = root_blob(&packed["a"]).unwrap();
+        let packed = Packed::pack(&blobs, "r", &value, usize::MAX).await.unwrap();
+        let references: Value = serde_json::from_str(packed.text()).unwrap();
+        let name = references["a"]["$blob"].as_str().unwrap();
         let file = folder.path().join("r/values").join(&name["sha256:".len()..]);
+        let lost = async || match packed.unpack::<Value>(&blobs, "r").await {
+            Err(UnpackError::Blob(lost)) => lost,
+            other => panic!("{other:?}"),
+        };
         std::fs::write(&file, r#""other""#).unwrap();
-        let damaged = unpack(&blobs, "r", packed.clone()).await.unwrap_err();
+        let damaged = lost().await;
         assert!(
             damaged.to_string().contains(name) && damaged.is_lost(),
             "{damaged}"
         );
         std::fs::remove_file(&file).unwrap();
-        let missing = unpack(&blobs, "r", packed.clone()).await.unwrap_err();
+        let missing = lost().await;
         assert!(matches!(missing, BlobError::Missing { .. }), "{missing}");
     }
 }

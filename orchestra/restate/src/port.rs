@@ -11,6 +11,7 @@ use orchestra_engine::{
     AttemptPort, Clock as _, EventKind, HostedText, InterviewError, OverBudget, PastStage, PortFuture,
     StageHistory, SystemClock,
 };
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::{Notify, mpsc};
@@ -19,9 +20,9 @@ use tokio_util::sync::CancellationToken;
 use crate::blobs::Blobs;
 use crate::ingress::{Backoff, Ingress, RequestError};
 use crate::message::{Message, Refused, Reply, Report, Sent};
-use crate::packing::{LARGE_VALUE, pack};
+use crate::packing::{LARGE_VALUE, Packed};
 use crate::reporter::{NotReported, Reporter};
-use crate::wire::{self, ATTEMPT, Envelope, Look, NoteReply, NoteRequest, RUN, Seen, attempt_key};
+use crate::wire::{ATTEMPT, Envelope, Look, NoteReply, NoteRequest, RUN, Seen, attempt_key};
 
 /// The time for which events are collected before they are sent.
 const COLLECTED: Duration = Duration::from_secs(1);
@@ -146,10 +147,10 @@ impl Port {
             report,
         };
         let at = SystemClock::new().now();
-        let sent = wire::sent(&Sent { at, message });
+        let sent = Sent { at, message };
         let mut backoff = Backoff::new();
         loop {
-            match self.try_to_send(sent.clone()).await {
+            match self.try_to_send(&sent).await {
                 Ok(Reply::Refused(Refused::NotAwaited | Refused::Phase(_))) => return Err(NotAwaited),
                 Ok(reply) => return Ok(reply),
                 Err(error) if error.is_temporary => {
@@ -164,8 +165,8 @@ impl Port {
         }
     }
 
-    async fn try_to_send(&self, sent: Value) -> Result<Reply, NotReported> {
-        let packed = pack(&self.blobs, &self.run, sent, LARGE_VALUE).await;
+    async fn try_to_send(&self, sent: &Sent) -> Result<Reply, NotReported> {
+        let packed = Packed::pack(&self.blobs, &self.run, sent, LARGE_VALUE).await;
         let sent = packed.map_err(|error| NotReported::temporary(error.to_string()))?;
         match self.reporter.send(&self.run, &self.secret, sent).await? {
             Reply::Refused(Refused::Parked(reason)) => Err(NotReported::temporary(reason)),
@@ -173,15 +174,13 @@ impl Port {
         }
     }
 
-    async fn envelope(&self, sent: Value) -> Result<Envelope, RequestError> {
-        let packed = pack(&self.blobs, &self.run, sent, LARGE_VALUE).await;
-        let sent = packed.map_err(|error| RequestError::Failed {
+    async fn pack(&self, value: &impl Serialize) -> Result<Packed, RequestError> {
+        let packed = Packed::pack(&self.blobs, &self.run, value, LARGE_VALUE).await;
+        packed.map_err(|error| RequestError::Failed {
             url: "the blob store".to_owned(),
             status: 503,
             message: error.to_string(),
-        })?;
-        let secret = self.secret.clone();
-        Ok(Envelope { secret, sent })
+        })
     }
 
     /// Looks at the run until it answers.
@@ -266,21 +265,23 @@ impl AttemptPort for Port {
                                 token: self.token,
                                 report: Report::Used(used),
                             };
-                            Some(self.envelope(wire::sent(&Sent { at, message })).await?)
+                            Some(Envelope {
+                                secret: self.secret.clone(),
+                                sent: self.pack(&Sent { at, message }).await?,
+                            })
                         }
                     };
-                    let packed = self.envelope(note.clone()).await?.sent;
                     let request = NoteRequest {
                         token: self.token,
                         number,
-                        note: packed,
+                        note: self.pack(&note).await?,
                         used,
                         run: self.run.clone(),
                     };
                     self.ingress.call(ATTEMPT, &key, "note", &request).await
                 })
                 .await;
-            if replied == NoteReply::OldToken {
+            if let NoteReply::OldToken = replied {
                 self.lose().await
             }
         })

@@ -4,12 +4,11 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use serde_json::Value;
 use tokio::sync::oneshot;
 
 use crate::ingress::{Ingress, RequestError};
 use crate::message::Reply;
-use crate::packing::size_of;
+use crate::packing::Packed;
 use crate::wire::{Envelopes, RUN};
 
 /// The maximum number of reports in one request.
@@ -26,7 +25,7 @@ pub(crate) struct Reporter {
 }
 
 struct Waiting {
-    sent: Value,
+    sent: Packed,
     replied: oneshot::Sender<Result<Reply, NotReported>>,
 }
 
@@ -57,7 +56,7 @@ impl Reporter {
     }
 
     /// Sends a report, and returns the reply of the run.
-    pub(crate) async fn send(&self, run: &str, secret: &str, sent: Value) -> Result<Reply, NotReported> {
+    pub(crate) async fn send(&self, run: &str, secret: &str, sent: Packed) -> Result<Reply, NotReported> {
         let (replied, reply) = oneshot::channel();
         let is_first = {
             let mut waiting = self.lock();
@@ -77,7 +76,7 @@ impl Reporter {
     /// Sends the reports to a run until none waits.
     async fn send_all(self, run: String, secret: String) {
         while let Some(batch) = self.next(&run) {
-            let (sent, senders): (Vec<Value>, Vec<_>) = batch
+            let (sent, senders): (Vec<Packed>, Vec<_>) = batch
                 .into_iter()
                 .map(|waiting| (waiting.sent, waiting.replied))
                 .unzip();
@@ -111,7 +110,7 @@ impl Reporter {
         let mut size = 0;
         let fits = |next: &&Waiting| {
             let has_room = size < FULL;
-            size += size_of(&next.sent);
+            size += next.sent.text().len();
             has_room
         };
         let count = waiting.iter().take(MOST).take_while(fits).count();

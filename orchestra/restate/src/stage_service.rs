@@ -16,7 +16,7 @@ use crate::blobs::{Blobs, TextPlace};
 use crate::hosts;
 use crate::ingress::Backoff;
 use crate::message::{Finished, Reply, Report};
-use crate::packing::{size_of, unpack};
+use crate::packing::size_of;
 use crate::port::{Answers, NotAwaited, Outbox, Place, Port};
 use crate::secret::random_name;
 use crate::shared::Shared;
@@ -133,20 +133,16 @@ async fn execute(
 ) {
     let lost = stop.child_token();
     let version = async {
-        let (blobs, run) = (&shared.blobs, &request.run);
         let place = hosts::Place {
             name: request.pipeline.clone(),
             sources: request.sources.clone(),
             stages: request.stages.clone(),
         };
-        let version = shared.hosts.version(&place, &request.root, blobs).await;
+        let version = shared.hosts.version(&place, &shared.blobs).await;
         let version = version.map_err(|error| error.to_string())?;
         let host = version.host.clone()?;
-        let context = unpack(blobs, run, request.context.clone())
-            .await
-            .map_err(|error| error.to_string())?;
-        let context: Values = serde_json::from_value(context).map_err(|error| error.to_string())?;
-        Ok::<_, String>((host, context))
+        let context: Result<Values, _> = request.context.unpack(&shared.blobs, &request.run).await;
+        Ok::<_, String>((host, context.map_err(|error| error.to_string())?))
     };
     let version = version.await;
     let name = match &version {
@@ -249,7 +245,7 @@ async fn earlier_notes(shared: &Shared, place: &Place) -> Option<Vec<serde_json:
     let mut notes = Vec::new();
     for note in packed {
         // The first notes that can be read are as good as an earlier interruption.
-        match unpack(&shared.blobs, &place.run, note).await {
+        match note.unpack(&shared.blobs, &place.run).await {
             Ok(note) => notes.push(note),
             Err(error) => {
                 tracing::warn!(run = %place.run, attempt = %place.name, "a note is lost: {error}");

@@ -5,9 +5,8 @@ use std::time::Duration;
 use orchestra_core::{Answer, Budget, Context, EffectId, Question, RunFailure, Usage};
 use orchestra_engine::{PastStage, PinnedPipeline, RunEvent, RunId, StageHistory, Timestamp};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use crate::message::Sent;
+use crate::packing::Packed;
 use crate::state::{LiveStage, Phase};
 
 /// The object of a run; its key is the id.
@@ -17,12 +16,34 @@ pub(crate) const ATTEMPT: &str = "OrchestraAttempt";
 /// The service that executes attempts. Those of a pool have its name behind it.
 pub(crate) const STAGE: &str = "OrchestraStage";
 
+/// The keys of the state of a run. Each that a turn reads or writes costs it an entry of its journal, so there are few.
+pub(crate) mod keys {
+    use crate::names::Names;
+
+    /// Everything that each turn reads.
+    pub(crate) const RUN: &str = "run";
+    /// The initial context.
+    pub(crate) const PARAMS: &str = "params";
+    /// The parent of a child run.
+    pub(crate) const PARENT: &str = "parent";
+    /// The reason for which no turn can be taken.
+    pub(crate) const PARKED: &str = "parked";
+    /// The messages that arrived since.
+    pub(crate) const HELD: &str = "held";
+
+    /// Returns a key of events.
+    pub(crate) fn events(number: u64) -> &'static str {
+        static NAMES: Names = Names::new("events-");
+        NAMES.get(number)
+    }
+}
+
 /// The request to start a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct StartRequest {
     pub(crate) pipeline: String,
-    /// The initial context. Large values are references to blobs.
-    pub(crate) params: Value,
+    /// The initial context.
+    pub(crate) params: Packed,
     /// The seed that the user chose.
     pub(crate) seed: Option<u64>,
     /// The seed otherwise.
@@ -38,13 +59,11 @@ pub(crate) struct StartRequest {
 pub(crate) struct StartChild {
     pub(crate) pipeline: String,
     pub(crate) sources: String,
-    /// The run whose blobs contain the sources.
-    pub(crate) root: String,
     /// The sub-pipeline stages that lead to the pipeline of the child, from that of the root.
     pub(crate) stages: Vec<u32>,
     pub(crate) parent: Parent,
-    /// The initial context. Large values are references to blobs of the child.
-    pub(crate) context: Value,
+    /// The initial context, with blobs of the child.
+    pub(crate) context: Packed,
     pub(crate) seed: u64,
     pub(crate) budget: Budget,
     pub(crate) secret: String,
@@ -91,8 +110,8 @@ pub(crate) struct ChildEnded {
     pub(crate) secret: String,
     pub(crate) effect: EffectId,
     pub(crate) token: u64,
-    /// A [`HostedChildEnd`](orchestra_engine::HostedChildEnd). Large values are references to blobs of the parent.
-    pub(crate) end: Value,
+    /// A [`HostedChildEnd`](orchestra_engine::HostedChildEnd), with blobs of the parent.
+    pub(crate) end: Packed,
     pub(crate) used: Usage,
     pub(crate) at: Timestamp,
 }
@@ -102,8 +121,8 @@ pub(crate) struct ChildEnded {
 pub(crate) struct Envelope {
     /// The secret of the run.
     pub(crate) secret: String,
-    /// A [`Sent`]. Large values are references to blobs.
-    pub(crate) sent: Value,
+    /// A [`Sent`](crate::message::Sent).
+    pub(crate) sent: Packed,
 }
 
 /// Messages of a worker to a run.
@@ -111,8 +130,8 @@ pub(crate) struct Envelope {
 pub(crate) struct Envelopes {
     /// The secret of the run.
     pub(crate) secret: String,
-    /// Several [`Sent`]. Large values are references to blobs.
-    pub(crate) sent: Vec<Value>,
+    /// Several [`Sent`](crate::message::Sent).
+    pub(crate) sent: Vec<Packed>,
 }
 
 /// The request to answer a question.
@@ -146,14 +165,12 @@ pub(crate) struct StageRequest {
     pub(crate) pipeline: String,
     /// The blob with the sources of the pipeline.
     pub(crate) sources: String,
-    /// The run whose blobs contain the sources.
-    pub(crate) root: String,
     /// The sub-pipeline stages that lead to the pipeline of the run.
     pub(crate) stages: Vec<u32>,
     pub(crate) effect: EffectId,
     pub(crate) token: u64,
-    /// The context that the stage sees. Large values are references to blobs.
-    pub(crate) context: Value,
+    /// The context that the stage sees.
+    pub(crate) context: Packed,
     pub(crate) budget: Budget,
 }
 
@@ -176,19 +193,19 @@ pub(crate) struct NoteRequest {
     pub(crate) token: u64,
     /// The number of the note in the attempt, from 0.
     pub(crate) number: u64,
-    /// The note. Large values are references to blobs.
-    pub(crate) note: Value,
+    /// The note.
+    pub(crate) note: Packed,
     /// The message to the run about the usage since the last note, if there is any.
     pub(crate) used: Option<Envelope>,
     pub(crate) run: String,
 }
 
 /// The reply to a [`NoteRequest`] or an [`OpenRequest`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum NoteReply {
     /// The notes so far, for an execution that begins.
-    Notes(Vec<Value>),
+    Notes(Vec<Packed>),
     Accepted,
     /// Another execution of the attempt has begun.
     OldToken,
@@ -227,7 +244,7 @@ pub(crate) enum Seen {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ExportedSources {
-    /// A blob of the run.
+    /// A blob.
     Blob(String),
     /// Those of a child run.
     Child(Box<PinnedPipeline>),
@@ -236,11 +253,10 @@ pub(crate) enum ExportedSources {
 /// The parts of a copy of a run, as they are stored.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ExportedParts {
-    /// The state. Large values are references to blobs.
-    pub(crate) state: Value,
+    pub(crate) state: Packed,
     pub(crate) sources: ExportedSources,
-    /// The initial context; `null` for a run of an earlier version. Large values are references to blobs.
-    pub(crate) params: Value,
+    /// The initial context.
+    pub(crate) params: Packed,
     pub(crate) events: EventTail,
 }
 
@@ -252,23 +268,12 @@ pub(crate) struct EventTail {
     pub(crate) events: Vec<RunEvent>,
 }
 
-/// The place of the latest events of a run among the keys of its state: each turn adds one, so that it rewrites none.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct EventHead {
-    /// The blob of the last segment.
-    pub(crate) segment: Option<String>,
-    /// The number of keys with events that are not in a segment.
-    pub(crate) keys: u64,
-    /// The size of these events in bytes.
-    pub(crate) size: usize,
-}
-
 /// A part of the events of a run, which is a blob.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Segment {
+pub(crate) struct Segment<E = RunEvent> {
     /// The blob of the part before this one.
     pub(crate) before: Option<String>,
-    pub(crate) events: Vec<RunEvent>,
+    pub(crate) events: Vec<E>,
 }
 
 /// The status of a run on the durable engine.
@@ -342,16 +347,6 @@ pub struct RemoteResult {
     pub context: Context,
     /// The usage.
     pub usage: Usage,
-}
-
-/// Converts to JSON. The types of this crate have no maps with keys that are not text.
-pub(crate) fn to_value<T: Serialize>(value: &T) -> Value {
-    serde_json::to_value(value).unwrap_or_default()
-}
-
-/// Returns a message as JSON.
-pub(crate) fn sent(sent: &Sent) -> Value {
-    to_value(sent)
 }
 
 /// Returns the name of the signal with an answer.

@@ -481,7 +481,7 @@ async fn a_missing_blob_is_named() {
             Ok(_) => std::fs::remove_dir_all(&folder).unwrap(),
             Err(error) => {
                 let name = path.file_name().unwrap().to_str().unwrap();
-                let expected = format!("blob `sha256:{name}` of run `lost` is missing");
+                let expected = format!("blob `sha256:{name}` in `lost` is missing");
                 assert!(error.to_string().starts_with(&expected), "{error}");
                 assert!(!folder.exists());
                 named += 1;

@@ -185,11 +185,11 @@ impl World {
     /// Returns the secret of a run.
     async fn secret(&self, run: &RunId) -> String {
         let query = format!(
-            "SELECT value_utf8 FROM state WHERE service_name = 'OrchestraRun' AND service_key = '{run}' AND key = 'facts'"
+            "SELECT value_utf8 FROM state WHERE service_name = 'OrchestraRun' AND service_key = '{run}' AND key = 'run'"
         );
         let found = self.fleet.query(&query).await;
-        let facts: Value = serde_json::from_str(found["rows"][0]["value_utf8"].as_str().unwrap()).unwrap();
-        facts["secret"].as_str().unwrap().to_owned()
+        let record: Value = serde_json::from_str(found["rows"][0]["value_utf8"].as_str().unwrap()).unwrap();
+        record["facts"]["secret"].as_str().unwrap().to_owned()
     }
 }
 

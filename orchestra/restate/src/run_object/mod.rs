@@ -13,25 +13,21 @@ use restate_sdk::context::RequestTarget;
 use restate_sdk::prelude::*;
 use serde_json::Value;
 
-use crate::blobs::{BlobError, name_of};
+use crate::blobs::name_of;
 use crate::hosts::{NoVersion, Version};
 use crate::message::{Finished, Message, Refused, Reply, Sent};
-use crate::packing::{pack, root_blob, unpack};
+use crate::packing::{LARGE_VALUE, Packed, UnpackError};
 use crate::refusal::{Refusal, refused};
-use crate::run_object::stored::{Facts, Obstacle, Stored, facts, keys, read};
-use crate::run_object::taking::Taking;
+use crate::run_object::stored::{Facts, LatestEvents, Obstacle, Opened, Record, record};
+use crate::run_object::taking::{LARGE_STATE, Taking};
 use crate::run_object::views::{result, status};
 use crate::shared::Shared;
 use crate::state::{PROTOCOL, Phase, RunState};
-use crate::turn::{Start, start, turn};
+use crate::turn::{OpenRun, Start};
 use crate::wire::{
-    self, AnswerRequest, ChildEnded, Envelope, Envelopes, EventHead, EventTail, ExportedParts,
-    ExportedSources, Look, RUN, ResumeRequest, Seen, StartChild, StartRequest, StopChild, StopHow,
-    StopRequest, to_value,
+    AnswerRequest, ChildEnded, Envelope, Envelopes, EventTail, ExportedParts, ExportedSources, Look, RUN,
+    ResumeRequest, Seen, StartChild, StartRequest, StopChild, StopHow, StopRequest, keys,
 };
-
-/// The size in bytes above which the initial context becomes a blob, because each turn reads it.
-const LARGE_PARAMS: usize = 1024;
 
 #[derive(Clone)]
 pub(crate) struct RunObject(pub(crate) Arc<Shared>);
@@ -43,8 +39,8 @@ impl RunObject {
     async fn start(&self, ctx: ObjectContext<'_>, request: Json<StartRequest>) -> HandlerResult<()> {
         let Json(request) = request;
         let digest = request.digest();
-        if let Some(Json(facts)) = ctx.get::<Json<Facts>>(keys::FACTS).await? {
-            return match facts.request == digest {
+        if let Some(Json(record)) = ctx.get::<Json<Record>>(keys::RUN).await? {
+            return match record.facts.request == digest {
                 true => Ok(()),
                 false => Err(refused(Refusal::RunExists(ctx.key().to_owned()))),
             };
@@ -63,21 +59,25 @@ impl RunObject {
             ))));
         }
         let blobs = &self.0.blobs;
-        let params = unpack(blobs, &run, request.params).await.map_err(lost)?;
-        let params: Context = serde_json::from_value(params)
-            .map_err(|error| refused(Refusal::Start(format!("the parameters are no values: {error}"))))?;
+        let params: Context = match request.params.unpack(blobs, &run).await {
+            Ok(params) => params,
+            Err(UnpackError::Blob(error)) if !error.is_lost() => return Err(error.into()),
+            Err(error) => {
+                return Err(refused(Refusal::Start(format!(
+                    "the parameters cannot be read: {error}"
+                ))));
+            }
+        };
         let context = host
             .initial_context(params)
             .map_err(|error| refused(Refusal::Start(error.to_string())))?;
-        blobs.put(&run, version.sources.clone().into()).await?;
+        blobs.put_sources(&version.name, &version.sources).await?;
         let facts = Facts {
             pipeline: request.pipeline.clone(),
             hash: version.hash(),
             sources: version.name.clone(),
             secret: request.secret,
-            params: pack(blobs, &run, to_value(&context), LARGE_PARAMS).await?,
             request: digest,
-            root: run.to_string(),
             stages: Vec::new(),
             parent: None,
             timed_out: false,
@@ -91,9 +91,7 @@ impl RunObject {
             budget: request.budget,
             at: request.at,
         };
-        self.begin(&ctx, &facts, version.clone(), begin).await?;
-        ctx.set(keys::FACTS, Json(facts));
-        Ok(())
+        self.begin(&ctx, facts, version.clone(), begin).await
     }
 
     /// Receives a message that nobody waits for: of a timer, or about the usage that a note reports.
@@ -140,37 +138,32 @@ impl RunObject {
     #[handler]
     async fn resume(&self, ctx: ObjectContext<'_>, request: Json<ResumeRequest>) -> HandlerResult<()> {
         let Json(ResumeRequest { lost, at }) = request;
-        let facts = facts(&ctx).await?;
-        let held = ctx.get::<Json<Vec<Value>>>(keys::HELD).await?;
-        let opened = match self.open(&ctx, &facts).await {
+        let mut record = record(&ctx).await?;
+        let opened = match self.open(&ctx, &record).await {
             Ok(opened) => opened,
             Err(Obstacle::Parked(reason)) => return Err(refused(Refusal::Parked(reason))),
             Err(Obstacle::Temporary(error)) => return Err(error),
         };
-        let (stored, version) = opened;
         let is_lost = |invocation: &Option<String>| invocation.as_ref().is_some_and(|id| lost.contains(id));
-        let stages = stored.state.stages.iter();
+        let stages = opened.run.state.stages.iter();
         let lost = stages
             .filter(|stage| is_lost(&stage.invocation))
             .map(|stage| stage.effect.clone())
             .collect();
         let mut messages = Vec::new();
-        for sent in held.map(|Json(held)| held).unwrap_or_default() {
-            messages.push(
-                read::<Sent>(&self.0.blobs, ctx.key(), sent)
-                    .await
-                    .map_err(Obstacle::into_error)?,
-            );
+        let was_parked = std::mem::take(&mut record.is_parked);
+        if was_parked {
+            for sent in held(&ctx).await? {
+                let sent = sent.unpack(&self.0.blobs, ctx.key()).await;
+                messages.push(sent.map_err(|error| Obstacle::from(error).into_error())?);
+            }
         }
-        let was_parked = ctx.get::<String>(keys::PARKED).await?.is_some();
         messages.push(Sent {
             at,
             message: Message::Resume { lost },
         });
-        let mut replies = self
-            .apply(&ctx, &facts, stored, version, messages)
-            .await
-            .map_err(Obstacle::into_error)?;
+        let applied = self.apply(&ctx, &mut record, opened, messages, was_parked).await;
+        let mut replies = applied.map_err(Obstacle::into_error)?;
         if was_parked {
             ctx.clear(keys::PARKED);
             ctx.clear(keys::HELD);
@@ -185,31 +178,29 @@ impl RunObject {
     #[handler]
     async fn start_child(&self, ctx: ObjectContext<'_>, request: Json<StartChild>) -> HandlerResult<()> {
         let Json(request) = request;
-        if let Some(Json(mut facts)) = ctx.get::<Json<Facts>>(keys::FACTS).await? {
-            facts.parent = Some(request.parent);
-            ctx.set(keys::FACTS, Json(facts.clone()));
-            let (stored, version) = self.open(&ctx, &facts).await.map_err(Obstacle::into_error)?;
+        if let Some(Json(mut record)) = ctx.get::<Json<Record>>(keys::RUN).await? {
+            record.facts.parent = Some(request.parent);
+            let opened = self.open(&ctx, &record).await.map_err(Obstacle::into_error)?;
             let sent = Sent {
                 at: request.at,
                 message: Message::Resume { lost: Vec::new() },
             };
-            let messages = match stored.state.phase {
+            let messages = match opened.run.state.phase {
                 Phase::Paused(_) => vec![sent],
                 // It reports its end again, to the execution that waits for it now.
                 _ => Vec::new(),
             };
-            let applied = self.apply(&ctx, &facts, stored, version, messages).await;
+            let applied = self.apply(&ctx, &mut record, opened, messages, true).await;
             return applied.map(drop).map_err(Obstacle::into_error);
         }
         let run = RunId::new(ctx.key()).map_err(|error| refused(Refusal::Start(error.to_string())))?;
+        ctx.set(keys::PARENT, request.parent.run.clone());
         let mut facts = Facts {
             pipeline: request.pipeline.clone(),
             hash: String::new(),
             sources: request.sources,
             secret: request.secret,
-            params: Value::Null,
             request: String::new(),
-            root: request.root,
             stages: request.stages,
             parent: Some(request.parent),
             timed_out: false,
@@ -217,10 +208,8 @@ impl RunObject {
         let version = self.version(&facts).await;
         let version = version.map_err(|error| Obstacle::from(error).into_error())?;
         facts.hash = version.hash();
-        let context: Context = read(&self.0.blobs, ctx.key(), request.context)
-            .await
-            .map_err(Obstacle::into_error)?;
-        facts.params = pack(&self.0.blobs, &run, to_value(&context), LARGE_PARAMS).await?;
+        let context = request.context.unpack(&self.0.blobs, ctx.key()).await;
+        let context: Context = context.map_err(|error| Obstacle::from(error).into_error())?;
         if let Some(timeout) = request.timeout {
             let target = RequestTarget::object(RUN, ctx.key(), "stop_child");
             let stop = StopChild {
@@ -239,53 +228,48 @@ impl RunObject {
             budget: request.budget,
             at: request.at,
         };
-        self.begin(&ctx, &facts, version, begin).await?;
-        ctx.set(keys::FACTS, Json(facts));
-        Ok(())
+        self.begin(&ctx, facts, version, begin).await
     }
 
     /// Stops the run for its parent.
     #[handler]
     async fn stop_child(&self, ctx: ObjectContext<'_>, request: Json<StopChild>) -> HandlerResult<()> {
         let Json(StopChild { secret, how, at }) = request;
-        let mut facts = facts(&ctx).await?;
-        if facts.secret != secret {
+        let mut record = record(&ctx).await?;
+        if record.facts.secret != secret {
             return Err(refused(Refusal::ForeignSecret));
         }
         let message = match how {
             StopHow::Pause(reason) => Message::Pause { reason },
             StopHow::Cancel(reason) => Message::Cancel { reason },
             StopHow::TimeOut => {
-                facts.timed_out = true;
+                record.facts.timed_out = true;
                 let reason = "the stage that started the run took too long".to_owned();
                 Message::Cancel { reason }
             }
         };
-        let sent = wire::sent(&Sent { at, message });
+        let sent = Packed::pack(&self.0.blobs, ctx.key(), &Sent { at, message }, LARGE_VALUE).await?;
         // A run that has ended refuses it, and has reported its end.
-        self.take(&ctx, &facts, vec![sent]).await?;
-        ctx.set(keys::FACTS, Json(facts));
-        Ok(())
+        self.take(&ctx, &mut record, vec![sent]).await.map(drop)
     }
 
     /// Receives the end of a child run.
     #[handler]
     async fn child_ended(&self, ctx: ObjectContext<'_>, message: Json<ChildEnded>) -> HandlerResult<()> {
         let Json(message) = message;
-        let facts = facts(&ctx).await?;
-        if facts.secret != message.secret {
+        let mut record = record(&ctx).await?;
+        if record.facts.secret != message.secret {
             return Err(refused(Refusal::ForeignSecret));
         }
         let taken = async {
-            let (stored, version) = self.open(&ctx, &facts).await?;
-            let stages = &stored.state.stages;
+            let opened = self.open(&ctx, &record).await?;
+            let stages = &opened.run.state.stages;
             if !stages.iter().any(|stage| stage.effect == message.effect) {
                 return Ok(());
             }
-            let run = RunId::new(ctx.key()).map_err(|error| Obstacle::Parked(error.to_string()))?;
-            let end: HostedChildEnd = read(&self.0.blobs, ctx.key(), message.end).await?;
-            let end = match &version.host {
-                Ok(host) => host.child_ended(&run, &message.effect, &end),
+            let end: HostedChildEnd = message.end.unpack(&self.0.blobs, ctx.key()).await?;
+            let end = match &opened.version.host {
+                Ok(host) => host.child_ended(opened.run.run(), &message.effect, &end),
                 Err(reason) => return Err(Obstacle::Parked(reason.clone())),
             };
             let finished = Finished {
@@ -300,9 +284,8 @@ impl RunObject {
                     report: finished.into(),
                 },
             };
-            self.apply(&ctx, &facts, stored, version, vec![sent])
-                .await
-                .map(drop)
+            let applied = self.apply(&ctx, &mut record, opened, vec![sent], false).await;
+            applied.map(drop)
         };
         // A worker that has the pipeline, or a blob that is restored, lets the message through.
         taken.await.map_err(|obstacle| match obstacle {
@@ -315,22 +298,30 @@ impl RunObject {
     #[handler]
     async fn look(&self, ctx: SharedObjectContext<'_>, look: Json<Look>) -> HandlerResult<Json<Seen>> {
         let Json(look) = look;
-        let facts = ctx.get::<Json<Facts>>(keys::FACTS).await?;
-        let Json(facts) = facts.ok_or_else(|| refused(Refusal::UnknownRun(ctx.key().to_owned())))?;
+        let record = ctx.get::<Json<Record>>(keys::RUN).await?;
+        let Json(record) = record.ok_or_else(|| refused(Refusal::UnknownRun(ctx.key().to_owned())))?;
+        let Record {
+            facts, state, events, ..
+        } = record;
         if let Look::Events = look {
-            return Ok(Json(Seen::Events(latest_events(&ctx).await?)));
+            return Ok(Json(Seen::Events(latest_events(&ctx, events).await?)));
         }
-        let parked = ctx.get::<String>(keys::PARKED).await?;
-        let stored = ctx.get::<Json<Value>>(keys::RUN).await?;
-        let Json(stored) = stored.ok_or_else(|| refused(Refusal::UnknownRun(ctx.key().to_owned())))?;
         if let Look::Export = look {
-            let events = latest_events(&ctx).await?;
-            let parts = self.exported_parts(facts, stored, events).await;
-            let parts = parts.map_err(Obstacle::into_error)?;
+            let events = latest_events(&ctx, events).await?;
+            let params = ctx.get::<Json<Packed>>(keys::PARAMS).await?;
+            let Json(params) = params.ok_or_else(|| refused(Refusal::UnknownRun(ctx.key().to_owned())))?;
+            let sources = self.sources(&facts).await.map_err(Obstacle::into_error)?;
+            let parts = ExportedParts {
+                state,
+                sources,
+                params,
+                events,
+            };
             return Ok(Json(Seen::Export(Box::new(parts))));
         }
+        let parked = ctx.get::<String>(keys::PARKED).await?;
         let read = async {
-            let state: RunState = read(&self.0.blobs, ctx.key(), stored).await?;
+            let state: RunState = state.unpack(&self.0.blobs, ctx.key()).await?;
             let version = self.version(&facts).await?;
             Ok::<_, Obstacle>((state, version))
         };
@@ -360,39 +351,53 @@ impl RunObject {
         &self,
         ctx: &ObjectContext<'_>,
         secret: &str,
-        sent: Vec<Value>,
+        sent: Vec<Packed>,
     ) -> HandlerResult<Vec<Reply>> {
-        let facts = facts(ctx).await?;
-        if facts.secret != secret {
+        let mut record = record(ctx).await?;
+        if record.facts.secret != secret {
             return Err(refused(Refusal::ForeignSecret));
         }
-        self.take(ctx, &facts, sent).await
+        self.take(ctx, &mut record, sent).await
     }
 
     /// Begins the run.
     async fn begin(
         &self,
         ctx: &ObjectContext<'_>,
-        facts: &Facts,
+        facts: Facts,
         version: Arc<Version>,
         begin: Start,
     ) -> HandlerResult<()> {
-        let (state, first) = start(&version.pipeline, begin);
-        let stored = Stored { state, blob: None };
-        let mut taking = Taking::new(&self.0, ctx, facts, version, stored, vec![first]);
+        let blobs = &self.0.blobs;
+        let params = Packed::pack(blobs, ctx.key(), &begin.context, LARGE_STATE).await?;
+        ctx.set(keys::PARAMS, Json(params));
+        let (run, first) = OpenRun::begin(&version.pipeline, begin);
+        let mut record = Record {
+            facts,
+            state: Packed::pack(blobs, ctx.key(), &(), LARGE_STATE).await?,
+            stale: None,
+            is_parked: false,
+            events: LatestEvents::default(),
+        };
+        let opened = Opened {
+            run,
+            blob: None,
+            version,
+        };
+        let taking = Taking::new(&self.0, ctx, &mut record, opened, vec![first]);
         taking.finish().await.map_err(Obstacle::into_error)
     }
 
     /// Applies the message of a person.
     async fn ask(&self, ctx: &ObjectContext<'_>, at: Timestamp, message: Message) -> HandlerResult<()> {
-        let facts = facts(ctx).await?;
-        if let Some(reason) = ctx.get::<String>(keys::PARKED).await? {
-            return Err(refused(Refusal::Parked(reason)));
+        let mut record = record(ctx).await?;
+        if record.is_parked {
+            return Err(refused(Refusal::Parked(reason(ctx).await?)));
         }
         let taken = async {
-            let (stored, version) = self.open(ctx, &facts).await?;
+            let opened = self.open(ctx, &record).await?;
             let sent = Sent { at, message };
-            self.apply(ctx, &facts, stored, version, vec![sent]).await
+            self.apply(ctx, &mut record, opened, vec![sent], false).await
         };
         match taken.await.map(|mut replies| replies.pop()) {
             Ok(Some(Reply::Refused(reason))) => Err(refused(Refusal::Message(reason))),
@@ -406,163 +411,147 @@ impl RunObject {
     async fn take(
         &self,
         ctx: &ObjectContext<'_>,
-        facts: &Facts,
-        sent: Vec<Value>,
+        record: &mut Record,
+        sent: Vec<Packed>,
     ) -> HandlerResult<Vec<Reply>> {
-        if let Some(reason) = ctx.get::<String>(keys::PARKED).await? {
-            return self.hold(ctx, sent, &reason).await;
+        if record.is_parked {
+            ctx.set(keys::RUN, Json(record.clone()));
+            return hold(ctx, sent, &reason(ctx).await?).await;
         }
         let taken = async {
             let mut messages = Vec::new();
             for sent in &sent {
-                messages.push(read::<Sent>(&self.0.blobs, ctx.key(), sent.clone()).await?);
+                messages.push(sent.unpack(&self.0.blobs, ctx.key()).await?);
             }
-            let (stored, version) = self.open(ctx, facts).await?;
-            self.apply(ctx, facts, stored, version, messages).await
+            let opened = self.open(ctx, record).await?;
+            self.apply(ctx, record, opened, messages, false).await
         };
         match taken.await {
             Ok(replies) => Ok(replies),
             Err(Obstacle::Parked(reason)) => {
+                record.is_parked = true;
+                ctx.set(keys::RUN, Json(record.clone()));
                 ctx.set(keys::PARKED, reason.clone());
-                self.hold(ctx, sent, &reason).await
+                hold(ctx, sent, &reason).await
             }
             Err(Obstacle::Temporary(error)) => Err(error),
         }
     }
 
-    /// Keeps messages of a run that is parked. One whose sender needs an answer is refused, and sent again later.
-    async fn hold(
-        &self,
-        ctx: &ObjectContext<'_>,
-        sent: Vec<Value>,
-        reason: &str,
-    ) -> HandlerResult<Vec<Reply>> {
-        let held = ctx.get::<Json<Vec<Value>>>(keys::HELD).await?;
-        let mut held = held.map(|Json(held)| held).unwrap_or_default();
-        let mut replies = Vec::new();
-        for sent in sent {
-            let report = &sent["message"]["attempt"]["report"];
-            let waits = ["claimed", "reserved", "asked"]
-                .iter()
-                .any(|kind| report.get(kind).is_some());
-            replies.push(match waits {
-                true => Reply::Refused(Refused::Parked(reason.to_owned())),
-                false => {
-                    held.push(sent);
-                    Reply::Accepted
-                }
-            });
+    /// Returns where the sources of the pipeline are.
+    async fn sources(&self, facts: &Facts) -> Result<ExportedSources, Obstacle> {
+        if facts.stages.is_empty() {
+            return Ok(ExportedSources::Blob(facts.sources.clone()));
         }
-        ctx.set(keys::HELD, Json(held));
-        Ok(replies)
-    }
-
-    /// Returns everything of which a copy of the run is made.
-    async fn exported_parts(
-        &self,
-        facts: Facts,
-        state: Value,
-        events: EventTail,
-    ) -> Result<ExportedParts, Obstacle> {
-        let sources = if facts.stages.is_empty() {
-            ExportedSources::Blob(facts.sources)
-        } else {
-            // Only a worker knows which pipeline a stage names.
-            let version = self.version(&facts).await?;
-            ExportedSources::Child(Box::new(PinnedPipeline::from_pipeline(&version.pipeline)))
-        };
-        Ok(ExportedParts {
-            state,
-            sources,
-            params: facts.params,
-            events,
-        })
+        // Only a worker knows which pipeline a stage names.
+        let version = self.version(facts).await?;
+        let pinned = PinnedPipeline::from_pipeline(&version.pipeline);
+        Ok(ExportedSources::Child(Box::new(pinned)))
     }
 
     async fn version(&self, facts: &Facts) -> Result<Arc<Version>, NoVersion> {
-        self.0
-            .hosts
-            .version(&facts.place(), &facts.root, &self.0.blobs)
-            .await
+        self.0.hosts.version(&facts.place(), &self.0.blobs).await
     }
 
     /// Reads the state of the run, and finds its pipeline.
-    async fn open(&self, ctx: &ObjectContext<'_>, facts: &Facts) -> Result<(Stored, Arc<Version>), Obstacle> {
-        let stored = ctx.get::<Json<Value>>(keys::RUN).await?;
-        let Json(value) =
-            stored.ok_or_else(|| Obstacle::Temporary(refused(Refusal::UnknownRun(ctx.key().to_owned()))))?;
-        let blob = root_blob(&value).map(str::to_owned);
-        let state: RunState = read(&self.0.blobs, ctx.key(), value).await?;
+    async fn open(&self, ctx: &ObjectContext<'_>, record: &Record) -> Result<Opened, Obstacle> {
+        let state: RunState = record.state.unpack(&self.0.blobs, ctx.key()).await?;
         if state.protocol != PROTOCOL {
             return Err(Obstacle::Parked(format!(
                 "the state of the run has version {}, and this worker reads version {PROTOCOL}",
                 state.protocol
             )));
         }
-        let version = self.version(facts).await?;
-        Ok((Stored { state, blob }, version))
+        let version = self.version(&record.facts).await?;
+        Ok(Opened {
+            run: OpenRun::open(&version.pipeline, state).map_err(Obstacle::Parked)?,
+            blob: record.state.root_blob(),
+            version,
+        })
     }
 
-    /// Applies messages to the run in one turn, and sends what follows. Returns the reply to each.
+    /// Applies messages to the run in one turn, and sends what follows. Returns the reply to each. The run is stored if a
+    /// message or the caller has changed it.
     async fn apply(
         &self,
         ctx: &ObjectContext<'_>,
-        facts: &Facts,
-        mut stored: Stored,
-        version: Arc<Version>,
+        record: &mut Record,
+        mut opened: Opened,
         messages: Vec<Sent>,
+        mut has_changed: bool,
     ) -> Result<Vec<Reply>, Obstacle> {
         let mut turns = Vec::new();
-        let mut changed = false;
         for sent in messages {
-            let taken = turn(&version.pipeline, &mut stored.state, sent);
-            match &taken.reply {
-                // The state does not fit the pipeline, so nothing was applied.
-                Reply::Refused(Refused::Unreadable(reason)) => return Err(Obstacle::Parked(reason.clone())),
-                Reply::Refused(Refused::NotAwaited) if !taken.events.is_empty() => changed = true,
-                Reply::Accepted | Reply::Claimed(_) => changed = true,
-                _ => {}
-            }
+            let taken = opened.run.receive(sent);
+            has_changed |= match &taken.reply {
+                Reply::Refused(Refused::NotAwaited) => !taken.events.is_empty(),
+                Reply::Accepted | Reply::Claimed(_) => true,
+                _ => false,
+            };
             turns.push(taken);
         }
         let replies = turns.iter().map(|turn| turn.reply.clone()).collect();
-        // A child may have to report its end again.
-        if changed || turns.is_empty() {
-            Taking::new(&self.0, ctx, facts, version, stored, turns)
-                .finish()
-                .await?;
+        if has_changed {
+            let taking = Taking::new(&self.0, ctx, record, opened, turns);
+            taking.finish().await?;
         }
         Ok(replies)
     }
+}
+
+/// Keeps messages of a run that is parked. One whose sender needs an answer is refused, and sent again later.
+async fn hold(ctx: &ObjectContext<'_>, sent: Vec<Packed>, reason: &str) -> HandlerResult<Vec<Reply>> {
+    let mut held = held(ctx).await?;
+    let mut replies = Vec::new();
+    for sent in sent {
+        let read: Value = serde_json::from_str(sent.text())?;
+        let report = &read["message"]["attempt"]["report"];
+        let waits = ["claimed", "reserved", "asked"]
+            .iter()
+            .any(|kind| report.get(kind).is_some());
+        replies.push(match waits {
+            true => Reply::Refused(Refused::Parked(reason.to_owned())),
+            false => {
+                held.push(sent);
+                Reply::Accepted
+            }
+        });
+    }
+    ctx.set(keys::HELD, Json(held));
+    Ok(replies)
+}
+
+/// Returns the messages that arrived since the run was parked.
+async fn held(ctx: &ObjectContext<'_>) -> Result<Vec<Packed>, TerminalError> {
+    let held = ctx.get::<Json<Vec<Packed>>>(keys::HELD).await?;
+    Ok(held.map(|Json(held)| held).unwrap_or_default())
+}
+
+/// Returns the reason for which the run is parked.
+async fn reason(ctx: &ObjectContext<'_>) -> Result<String, TerminalError> {
+    Ok(ctx.get::<String>(keys::PARKED).await?.unwrap_or_default())
 }
 
 impl StartRequest {
     /// Returns what makes two requests the same, as a short text.
     fn digest(&self) -> String {
         let same = (&self.pipeline, &self.params, self.seed, self.budget);
-        name_of(to_value(&same).to_string().as_bytes())
-    }
-}
-
-fn lost(error: BlobError) -> HandlerError {
-    match error.is_lost() {
-        true => refused(Refusal::Start(error.to_string())),
-        false => error.into(),
+        name_of(&serde_json::to_vec(&same).unwrap_or_default())
     }
 }
 
 /// Returns the events that are not in a segment yet.
-async fn latest_events(ctx: &SharedObjectContext<'_>) -> Result<EventTail, TerminalError> {
-    let head = ctx.get::<Json<EventHead>>(keys::EVENTS).await?;
-    let head = head.map(|Json(head)| head).unwrap_or_default();
-    let mut tail = EventTail {
-        segment: head.segment,
-        events: Vec::new(),
-    };
-    for number in 0..head.keys {
+async fn latest_events(ctx: &SharedObjectContext<'_>, latest: LatestEvents) -> HandlerResult<EventTail> {
+    let mut events = Vec::new();
+    for number in 0..latest.keys {
         let stored = ctx.get::<Json<Vec<RunEvent>>>(keys::events(number)).await?;
-        tail.events
-            .extend(stored.into_iter().flat_map(|Json(stored)| stored));
+        events.extend(stored.into_iter().flat_map(|Json(stored)| stored));
     }
-    Ok(tail)
+    for event in latest.last {
+        events.push(serde_json::from_str(event.get())?);
+    }
+    Ok(EventTail {
+        segment: latest.segment,
+        events,
+    })
 }

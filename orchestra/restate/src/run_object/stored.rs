@@ -1,16 +1,46 @@
 //! What the object of a run stores, and why a turn may not be possible.
 
-use restate_sdk::prelude::*;
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use std::sync::Arc;
 
-use crate::blobs::{BlobError, Blobs};
-use crate::hosts::{NoVersion, Place};
-use crate::packing::unpack;
+use restate_sdk::prelude::*;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::blobs::BlobError;
+use crate::hosts::{NoVersion, Place, Version};
+use crate::packing::{Packed, UnpackError};
 use crate::refusal::{Refusal, refused};
-use crate::state::RunState;
-use crate::wire::Parent;
+use crate::turn::OpenRun;
+use crate::wire::{Parent, keys};
+
+/// Everything of a run that each turn reads.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Record {
+    pub(super) facts: Facts,
+    /// A [`RunState`](crate::state::RunState).
+    pub(super) state: Packed,
+    /// The blob of the state before the last turn, which nobody reads any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) stale: Option<String>,
+    /// `true` if no turn can be taken. The reason has a key of its own.
+    #[serde(default)]
+    pub(super) is_parked: bool,
+    pub(super) events: LatestEvents,
+}
+
+/// The events of a run that are not in a segment yet.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct LatestEvents {
+    /// The blob of the last segment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) segment: Option<String>,
+    /// The number of keys with events.
+    pub(super) keys: u64,
+    /// The size of the events of these keys in bytes.
+    pub(super) size: usize,
+    /// The events after those.
+    pub(super) last: Vec<Box<RawValue>>,
+}
 
 /// What does not change after the start of a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -20,16 +50,12 @@ pub(super) struct Facts {
     /// The blob with the sources.
     pub(super) sources: String,
     pub(super) secret: String,
-    /// The initial context. Large values are references to blobs.
-    #[serde(default)]
-    pub(super) params: Value,
     /// The request to start it, to recognize it when it arrives again.
     pub(super) request: String,
-    /// The run whose blobs contain the sources.
-    pub(super) root: String,
-    /// The sub-pipeline stages that lead to the pipeline of the run, from that of the root.
+    /// The sub-pipeline stages that lead to the pipeline of the run, from that of the first run.
     pub(super) stages: Vec<u32>,
     /// The attempt that started the run, if it is a child.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) parent: Option<Parent>,
     /// `true` if the stage that started the run took too long.
     pub(super) timed_out: bool,
@@ -46,11 +72,12 @@ impl Facts {
     }
 }
 
-/// The state of a run between two turns, as it is stored.
-pub(super) struct Stored {
-    pub(super) state: RunState,
-    /// The blob of the whole state, if it is one.
+/// A run that is ready for a turn.
+pub(super) struct Opened {
+    pub(super) run: OpenRun,
+    /// The blob of its state, if it is one.
     pub(super) blob: Option<String>,
+    pub(super) version: Arc<Version>,
 }
 
 /// The reason for which a turn cannot be taken.
@@ -85,27 +112,6 @@ impl From<TerminalError> for Obstacle {
     }
 }
 
-/// The keys of the state of the object.
-pub(super) mod keys {
-    use crate::names::Names;
-
-    pub(in crate::run_object) const FACTS: &str = "facts";
-    pub(in crate::run_object) const RUN: &str = "run";
-    pub(in crate::run_object) const EVENTS: &str = "events";
-    /// The reason for which no turn can be taken.
-    pub(in crate::run_object) const PARKED: &str = "parked";
-    /// The messages that arrived since.
-    pub(in crate::run_object) const HELD: &str = "held";
-    /// The blob of the state before the last turn, which nobody reads any more.
-    pub(in crate::run_object) const STALE: &str = "stale";
-
-    /// Returns a key of events.
-    pub(in crate::run_object) fn events(number: u64) -> &'static str {
-        static NAMES: Names = Names::new("events-");
-        NAMES.get(number)
-    }
-}
-
 impl Obstacle {
     pub(super) fn into_error(self) -> HandlerError {
         match self {
@@ -115,19 +121,21 @@ impl Obstacle {
     }
 }
 
-pub(super) async fn facts(ctx: &ObjectContext<'_>) -> HandlerResult<Facts> {
-    match ctx.get::<Json<Facts>>(keys::FACTS).await? {
-        Some(Json(facts)) => Ok(facts),
-        None => Err(refused(Refusal::UnknownRun(ctx.key().to_owned()))),
+impl From<UnpackError> for Obstacle {
+    fn from(error: UnpackError) -> Obstacle {
+        match error {
+            UnpackError::Blob(error) => error.into(),
+            UnpackError::Json(error) => Obstacle::Parked(format!(
+                "this worker cannot read what another version wrote: {error}"
+            )),
+        }
     }
 }
 
-/// Reads a stored value whose large parts are blobs of a run.
-pub(super) async fn read<T: DeserializeOwned>(blobs: &Blobs, run: &str, value: Value) -> Result<T, Obstacle> {
-    let value = unpack(blobs, run, value).await?;
-    serde_json::from_value(value).map_err(|error| {
-        Obstacle::Parked(format!(
-            "this worker cannot read what another version wrote: {error}"
-        ))
-    })
+/// Returns the record of the run.
+pub(super) async fn record(ctx: &ObjectContext<'_>) -> HandlerResult<Record> {
+    match ctx.get::<Json<Record>>(keys::RUN).await? {
+        Some(Json(record)) => Ok(record),
+        None => Err(refused(Refusal::UnknownRun(ctx.key().to_owned()))),
+    }
 }

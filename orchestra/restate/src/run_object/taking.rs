@@ -1,27 +1,27 @@
 //! What a turn does: it executes quick attempts itself, sends everything else, and stores the state.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use orchestra_core::EffectId;
 use orchestra_engine::{HostedEnd, RunEvent, Timestamp};
 use restate_sdk::context::RequestTarget;
 use restate_sdk::prelude::*;
+use serde_json::value::RawValue;
 
-use crate::hosts::Version;
 use crate::inline::InlineAttempt;
 use crate::message::{Finished, Message, Outgoing, Reply, Sent, Turn};
-use crate::packing::{pack, size_of};
-use crate::run_object::stored::{Facts, Obstacle, Stored, keys, read};
+use crate::packing::{Packed, raw};
+use crate::run_object::stored::{LatestEvents, Obstacle, Opened, Record};
 use crate::shared::Shared;
-use crate::turn::turn;
 use crate::wire::{
-    self, ATTEMPT, AnswerSignal, Envelope, EventHead, RUN, STAGE, Segment, StageRequest, StartChild,
-    answer_signal, attempt_key, to_value,
+    ATTEMPT, AnswerSignal, Envelope, RUN, STAGE, Segment, StageRequest, StartChild, answer_signal,
+    attempt_key, keys,
 };
 
 /// The size in bytes above which a state becomes a blob.
 pub(super) const LARGE_STATE: usize = 32 * 1024;
+/// The size in bytes above which the latest events are moved from the record to a key of their own.
+const LARGE_RECORD: usize = 2 * 1024;
 /// The size in bytes above which the latest events become a segment.
 const LARGE_TAIL: usize = 16 * 1024;
 /// The number of attempts that one turn executes itself.
@@ -31,9 +31,8 @@ const MAX_INLINE: usize = 64;
 pub(super) struct Taking<'t, 'c> {
     pub(super) shared: &'t Shared,
     pub(super) ctx: &'t ObjectContext<'c>,
-    pub(super) version: Arc<Version>,
-    pub(super) stored: Stored,
-    pub(super) facts: &'t Facts,
+    pub(super) record: &'t mut Record,
+    pub(super) opened: Opened,
     pub(super) turns: Vec<Turn>,
     /// The number of attempts that this turn executed itself.
     executed: usize,
@@ -45,17 +44,15 @@ impl<'t, 'c> Taking<'t, 'c> {
     pub(super) fn new(
         shared: &'t Shared,
         ctx: &'t ObjectContext<'c>,
-        facts: &'t Facts,
-        version: Arc<Version>,
-        stored: Stored,
+        record: &'t mut Record,
+        opened: Opened,
         turns: Vec<Turn>,
     ) -> Taking<'t, 'c> {
         Taking {
             shared,
             ctx,
-            version,
-            stored,
-            facts,
+            record,
+            opened,
             turns,
             executed: 0,
             children: Vec::new(),
@@ -63,7 +60,7 @@ impl<'t, 'c> Taking<'t, 'c> {
     }
 
     /// Carries out everything that the turns decided, and stores the state.
-    pub(super) async fn finish(&mut self) -> Result<(), Obstacle> {
+    pub(super) async fn finish(mut self) -> Result<(), Obstacle> {
         loop {
             self.execute_inline().await?;
             if !self.start_children().await? {
@@ -80,10 +77,11 @@ impl<'t, 'c> Taking<'t, 'c> {
         if inline.is_empty() {
             return Ok(());
         }
-        let Ok(host) = self.version.host.clone() else {
+        let version = self.opened.version.clone();
+        let Ok(host) = &version.host else {
             return Ok(());
         };
-        let pipeline = self.version.pipeline.clone();
+        let pipeline = &version.pipeline;
         while self.executed < MAX_INLINE {
             let is_inline = |effect: &EffectId| inline.contains(pipeline.stage(effect.node).kind());
             let Some(Outgoing::Stage {
@@ -99,16 +97,17 @@ impl<'t, 'c> Taking<'t, 'c> {
             let attempt = InlineAttempt {
                 host: host.clone(),
                 blobs: self.shared.blobs.clone(),
-                state: self.stored.state.clone(),
+                run: self.opened.run.run().clone(),
+                machine: self.opened.run.machine().clone(),
                 effect: effect.clone(),
                 token,
                 context,
                 budget,
             };
-            let name = effect.name(&pipeline);
-            let ran = self.ctx.run(move || attempt.run()).name(name).await?;
-            let sent = read::<Sent>(&self.shared.blobs, self.ctx.key(), ran.into_inner()).await?;
-            self.turns.push(turn(&pipeline, &mut self.stored.state, sent));
+            let name = effect.name(pipeline);
+            let Json(ended) = self.ctx.run(move || attempt.execute()).name(name).await?;
+            let sent: Sent = ended.unpack(&self.shared.blobs, self.ctx.key()).await?;
+            self.turns.push(self.opened.run.receive(sent));
             self.drop_cancelled();
         }
         Ok(())
@@ -117,7 +116,7 @@ impl<'t, 'c> Taking<'t, 'c> {
     /// Ends the attempts that were cancelled before they were sent.
     fn drop_cancelled(&mut self) {
         loop {
-            let stages = &self.stored.state.stages;
+            let stages = &self.opened.run.state.stages;
             let cancelled = stages
                 .iter()
                 .filter(|stage| stage.cancelled && stage.invocation.is_none() && stage.child.is_none());
@@ -128,15 +127,14 @@ impl<'t, 'c> Taking<'t, 'c> {
                 return;
             };
             let sent = Sent {
-                at: self.stored.state.now,
+                at: self.opened.run.state.now,
                 message: Message::Attempt {
                     effect,
                     token,
                     report: Finished::new(HostedEnd::Cancelled).into(),
                 },
             };
-            self.turns
-                .push(turn(&self.version.pipeline, &mut self.stored.state, sent));
+            self.turns.push(self.opened.run.receive(sent));
         }
     }
 
@@ -153,7 +151,7 @@ impl<'t, 'c> Taking<'t, 'c> {
     }
 
     /// Sends what the turns decided, and stores the state.
-    async fn carry_out(&mut self) -> Result<(), Obstacle> {
+    async fn carry_out(mut self) -> Result<(), Obstacle> {
         let mut events = Vec::new();
         let mut sent = Vec::new();
         for turn in std::mem::take(&mut self.turns) {
@@ -166,7 +164,7 @@ impl<'t, 'c> Taking<'t, 'c> {
         }
         for (effect, handle) in sent {
             let invocation = handle.await?.invocation_id().to_owned();
-            let stages = &mut self.stored.state.stages;
+            let stages = &mut self.opened.run.state.stages;
             if let Some(live) = stages.iter_mut().find(|stage| stage.effect == effect) {
                 live.invocation = Some(invocation);
             }
@@ -177,11 +175,11 @@ impl<'t, 'c> Taking<'t, 'c> {
         }
         self.report_to_parent().await?;
         self.store_events(events).await?;
-        self.store_state().await
+        self.store_record().await
     }
 
     async fn send(&self, outgoing: Outgoing) -> Result<Option<(EffectId, SendHandle)>, Obstacle> {
-        let (ctx, facts) = (self.ctx, self.facts);
+        let (ctx, facts) = (self.ctx, &self.record.facts);
         match outgoing {
             Outgoing::Stage {
                 effect,
@@ -190,13 +188,12 @@ impl<'t, 'c> Taking<'t, 'c> {
                 budget,
             } => {
                 let run = ctx.key();
-                let context = pack(&self.shared.blobs, run, to_value(&context), LARGE_STATE).await?;
+                let context = Packed::pack(&self.shared.blobs, run, &context, LARGE_STATE).await?;
                 let request = StageRequest {
                     run: run.to_owned(),
                     secret: facts.secret.clone(),
                     pipeline: facts.pipeline.clone(),
                     sources: facts.sources.clone(),
-                    root: facts.root.clone(),
                     stages: facts.stages.clone(),
                     effect: effect.clone(),
                     token,
@@ -208,12 +205,13 @@ impl<'t, 'c> Taking<'t, 'c> {
                 return Ok(Some((effect, handle)));
             }
             Outgoing::Timer { number, delay } => {
-                let at = self.stored.state.now.as_millis() + delay.as_millis() as u64;
+                let at = self.opened.run.state.now.as_millis() + delay.as_millis() as u64;
                 let at = Timestamp::from_millis(at);
                 let message = Message::Timer { number };
+                let sent = Sent { at, message };
                 let envelope = Envelope {
                     secret: facts.secret.clone(),
-                    sent: wire::sent(&Sent { at, message }),
+                    sent: Packed::pack(&self.shared.blobs, ctx.key(), &sent, LARGE_STATE).await?,
                 };
                 let target = RequestTarget::object(RUN, ctx.key(), "report");
                 ctx.request::<_, Json<Reply>>(target, Json(envelope))
@@ -233,7 +231,7 @@ impl<'t, 'c> Taking<'t, 'c> {
                 signal.resolve(Json(AnswerSignal { question, answer }));
             }
             Outgoing::Forget { effect } => {
-                let key = attempt_key(ctx.key(), &effect.name(&self.version.pipeline));
+                let key = attempt_key(ctx.key(), &effect.name(&self.opened.version.pipeline));
                 let target = RequestTarget::object(ATTEMPT, key, "forget");
                 ctx.request::<_, ()>(target, ()).send();
             }
@@ -243,60 +241,57 @@ impl<'t, 'c> Taking<'t, 'c> {
 
     /// Returns the service that executes an attempt.
     fn service(&self, effect: &EffectId) -> String {
-        match self.version.pipeline.stage(effect.node).text("pool") {
+        match self.opened.version.pipeline.stage(effect.node).text("pool") {
             Some(pool) if !pool.is_empty() => format!("{STAGE}_{pool}"),
             _ => STAGE.to_owned(),
         }
     }
 
-    async fn store_events(&self, new: Vec<RunEvent>) -> Result<(), Obstacle> {
-        if new.is_empty() {
+    /// Adds events to the latest ones. A few are kept in the record, some in keys of their own, and the others in a segment.
+    async fn store_events(&mut self, new: Vec<RunEvent>) -> Result<(), Obstacle> {
+        let (ctx, latest) = (self.ctx, &mut self.record.events);
+        for event in &new {
+            latest.last.push(raw(event)?);
+        }
+        let size: usize = latest.last.iter().map(|event| event.get().len()).sum();
+        if size <= LARGE_RECORD {
             return Ok(());
         }
-        let head = self.ctx.get::<Json<EventHead>>(keys::EVENTS).await?;
-        let mut head = head.map(|Json(head)| head).unwrap_or_default();
-        head.size += size_of(&to_value(&new));
-        if head.size <= LARGE_TAIL {
-            self.ctx.set(keys::events(head.keys), Json(new));
-            head.keys += 1;
-        } else {
-            let mut events = Vec::new();
-            for number in 0..head.keys {
-                let stored = self.ctx.get::<Json<Vec<RunEvent>>>(keys::events(number)).await?;
-                events.extend(stored.into_iter().flat_map(|Json(stored)| stored));
-                self.ctx.clear(keys::events(number));
-            }
-            events.extend(new);
-            let segment = Segment {
-                before: head.segment.take(),
-                events,
-            };
-            let stored = to_value(&segment).to_string().into();
-            head = EventHead {
-                segment: Some(self.shared.blobs.put(self.ctx.key(), stored).await?),
-                ..EventHead::default()
-            };
+        if latest.size + size <= LARGE_TAIL {
+            ctx.set(keys::events(latest.keys), Json(std::mem::take(&mut latest.last)));
+            latest.keys += 1;
+            latest.size += size;
+            return Ok(());
         }
-        self.ctx.set(keys::EVENTS, Json(head));
+        let mut events = Vec::new();
+        for number in 0..latest.keys {
+            let stored = ctx.get::<Json<Vec<Box<RawValue>>>>(keys::events(number)).await?;
+            events.extend(stored.into_iter().flat_map(|Json(stored)| stored));
+            ctx.clear(keys::events(number));
+        }
+        let LatestEvents { segment, last, .. } = std::mem::take(latest);
+        events.extend(last);
+        let segment = Segment {
+            before: segment,
+            events,
+        };
+        let stored = String::from(Box::<str>::from(raw(&segment)?)).into();
+        latest.segment = Some(self.shared.blobs.put(ctx.key(), stored).await?);
         Ok(())
     }
 
-    async fn store_state(&self) -> Result<(), Obstacle> {
+    async fn store_record(self) -> Result<(), Obstacle> {
         let (ctx, blobs, run) = (self.ctx, &self.shared.blobs, self.ctx.key());
-        let stale = ctx.get::<String>(keys::STALE).await?;
-        if let Some(stale) = &stale
-            && self.stored.blob.as_ref() != Some(stale)
+        let record = self.record;
+        if let Some(stale) = &record.stale
+            && self.opened.blob.as_ref() != Some(stale)
         {
             // Before anything is stored, which may have the same name.
             blobs.remove(run, stale).await?;
         }
-        let packed = pack(blobs, run, to_value(&self.stored.state), LARGE_STATE).await?;
-        match &self.stored.blob {
-            Some(blob) => ctx.set(keys::STALE, blob.clone()),
-            None if stale.is_some() => ctx.clear(keys::STALE),
-            None => {}
-        }
-        ctx.set(keys::RUN, Json(packed));
+        record.stale = self.opened.blob;
+        record.state = Packed::pack(blobs, run, &self.opened.run.into_state(), LARGE_STATE).await?;
+        ctx.set(keys::RUN, Json(record.clone()));
         Ok(())
     }
 }

@@ -234,7 +234,7 @@ impl Taking<'_> {
         let is_open =
             |asked: &&mut AttemptQuestion| is_named(&asked.question, &name) && asked.answer.is_none();
         let Some(asked) = self.state.questions.iter_mut().find(is_open) else {
-            let open = self.state.open_questions(&self.machine);
+            let open = self.state.open_questions(self.machine);
             return Err(Reply::Refused(Refused::NoQuestion { question: name, open }));
         };
         accept(&asked.question, &answer)?;

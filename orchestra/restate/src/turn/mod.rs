@@ -65,92 +65,141 @@ pub struct Start {
 
 /// Begins a run: returns its state, and what is sent first.
 pub fn start(pipeline: &SharedPipeline, start: Start) -> (RunState, Turn) {
-    let machine = Machine::prepare(pipeline.clone(), start.context, start.seed);
-    let mut state = RunState {
-        protocol: PROTOCOL,
-        run: start.run.to_string(),
-        pipeline: start.pipeline,
-        hash: start.hash,
-        budget: start.budget,
-        machine: machine.saved(),
-        stages: Vec::new(),
-        timers: Vec::new(),
-        timers_sent: 0,
-        reserved: Vec::new(),
-        questions: Vec::new(),
-        interrupted: Vec::new(),
-        withheld: Vec::new(),
-        phase: Phase::Running,
-        began: start.at,
-        now: start.at,
-        executed: Duration::ZERO,
-        events: 0,
-        unannounced: false,
-        resumes: 0,
-        asked: Vec::new(),
-    };
-    let mut taking = Taking {
-        state: &mut state,
-        run: start.run,
-        machine,
-        effects: Vec::new(),
-        ended: None,
-        turn: Turn::default(),
-    };
-    let (name, goal) = (pipeline.name.to_string(), pipeline.goal().to_owned());
-    taking.emit(EventKind::PipelineStarted { name, goal });
-    taking.machine.begin(&mut taking.effects);
-    taking.handle_effects();
-    let turn = taking.finish();
-    (state, turn)
+    let (open, turn) = OpenRun::begin(pipeline, start);
+    (open.into_state(), turn)
 }
 
 /// Applies a message to a run. The reply says whether it was refused; the state is unchanged then.
 pub fn turn(pipeline: &SharedPipeline, state: &mut RunState, sent: Sent) -> Turn {
-    let refused = |refused| Turn {
-        reply: Reply::Refused(refused),
-        ..Turn::default()
-    };
-    let machine = match state.machine_of(pipeline) {
-        Ok(machine) => machine,
-        Err(error) => return refused(Refused::Unreadable(error)),
-    };
-    let run = match RunId::new(&*state.run) {
-        Ok(run) => run,
-        Err(error) => return refused(Refused::Unreadable(error.to_string())),
-    };
-    let before = (state.now, state.executed);
-    let mut taking = Taking {
-        state,
-        run,
-        machine,
-        effects: Vec::new(),
-        ended: None,
-        turn: Turn::default(),
-    };
-    taking.pass_time(sent.at);
-    match taking.receive(sent.message) {
-        Ok(()) => {
-            taking.handle_effects();
-            taking.release_withheld();
-            taking.finish()
+    match OpenRun::open(pipeline, state.clone()) {
+        Ok(mut open) => {
+            let turn = open.receive(sent);
+            *state = open.into_state();
+            turn
         }
-        Err(reply) => {
-            // A message is refused before it changes anything else; the machine is stored only at the end.
-            (state.now, state.executed) = before;
-            Turn {
-                reply,
-                ..Turn::default()
+        Err(error) => Turn {
+            reply: Reply::Refused(Refused::Unreadable(error)),
+            ..Turn::default()
+        },
+    }
+}
+
+/// A run whose machine is restored, for any number of messages.
+pub(crate) struct OpenRun {
+    /// The state. Its machine is that of the time when the run was opened.
+    pub(crate) state: RunState,
+    run: RunId,
+    machine: Machine,
+}
+
+impl OpenRun {
+    /// Begins a run. Returns what is sent first.
+    pub(crate) fn begin(pipeline: &SharedPipeline, start: Start) -> (OpenRun, Turn) {
+        let machine = Machine::prepare(pipeline.clone(), start.context, start.seed);
+        let state = RunState {
+            protocol: PROTOCOL,
+            run: start.run.to_string(),
+            pipeline: start.pipeline,
+            hash: start.hash,
+            budget: start.budget,
+            machine: machine.saved(),
+            stages: Vec::new(),
+            timers: Vec::new(),
+            timers_sent: 0,
+            reserved: Vec::new(),
+            questions: Vec::new(),
+            interrupted: Vec::new(),
+            withheld: Vec::new(),
+            phase: Phase::Running,
+            began: start.at,
+            now: start.at,
+            executed: Duration::ZERO,
+            events: 0,
+            unannounced: false,
+            resumes: 0,
+            asked: Vec::new(),
+        };
+        let mut open = OpenRun {
+            state,
+            run: start.run,
+            machine,
+        };
+        let mut taking = open.take();
+        let (name, goal) = (pipeline.name.to_string(), pipeline.goal().to_owned());
+        taking.emit(EventKind::PipelineStarted { name, goal });
+        taking.machine.begin(&mut taking.effects);
+        taking.handle_effects();
+        let turn = taking.finish();
+        (open, turn)
+    }
+
+    /// Restores a run.
+    ///
+    /// # Errors
+    /// The state does not fit the pipeline.
+    pub(crate) fn open(pipeline: &SharedPipeline, state: RunState) -> Result<OpenRun, String> {
+        Ok(OpenRun {
+            machine: state.machine_of(pipeline)?,
+            run: RunId::new(&*state.run).map_err(|error| error.to_string())?,
+            state,
+        })
+    }
+
+    /// Applies a message. The reply says whether it was refused; nothing is changed then.
+    pub(crate) fn receive(&mut self, sent: Sent) -> Turn {
+        let (now, executed) = (self.state.now, self.state.executed);
+        let elapsed = self.machine.state().totals.elapsed;
+        let mut taking = self.take();
+        taking.pass_time(sent.at);
+        match taking.receive(sent.message) {
+            Ok(()) => {
+                taking.handle_effects();
+                taking.release_withheld();
+                taking.finish()
+            }
+            Err(reply) => {
+                // A message is refused before it changes anything but the time.
+                taking.on(Event::Tick { elapsed });
+                (self.state.now, self.state.executed) = (now, executed);
+                Turn {
+                    reply,
+                    ..Turn::default()
+                }
             }
         }
+    }
+
+    fn take(&mut self) -> Taking<'_> {
+        Taking {
+            state: &mut self.state,
+            run: &self.run,
+            machine: &mut self.machine,
+            effects: Vec::new(),
+            ended: None,
+            turn: Turn::default(),
+        }
+    }
+
+    pub(crate) fn run(&self) -> &RunId {
+        &self.run
+    }
+
+    pub(crate) fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// Returns the state as it is stored.
+    pub(crate) fn into_state(mut self) -> RunState {
+        self.state.machine = self.machine.saved();
+        self.state
     }
 }
 
 /// A turn that is being taken.
 struct Taking<'s> {
     state: &'s mut RunState,
-    run: RunId,
-    machine: Machine,
+    run: &'s RunId,
+    machine: &'s mut Machine,
     effects: Vec<Effect>,
     /// The attempt whose end is applied.
     ended: Option<LiveStage>,
@@ -426,7 +475,7 @@ impl Taking<'_> {
         });
     }
 
-    /// Stores the state of the machine, and returns what the turn has decided.
+    /// Returns what the turn has decided.
     fn finish(mut self) -> Turn {
         if self.state.stages.is_empty() {
             self.announce_pause();
@@ -446,7 +495,6 @@ impl Taking<'_> {
                 .extend(over.map(|(effect, _)| Outgoing::Forget { effect }));
             questions.retain(|question| pending.contains(&question.effect));
         }
-        self.state.machine = self.machine.saved();
         self.turn
     }
 }
