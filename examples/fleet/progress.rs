@@ -53,18 +53,14 @@ impl Progress {
         let status = fleet.client.status(&self.run).await?;
         for event in fleet.client.events(&self.run, self.seen).await? {
             self.seen = event.seq;
+            if let EventKind::StageStarted {
+                stage, repeat: true, ..
+            } = &event.kind
+            {
+                *self.executions.entry(stage.to_string()).or_insert(1) += 1;
+            }
             if let Some(line) = describe(&event) {
                 show("run", &line);
-            }
-        }
-        // Each execution of an attempt has a fencing token, from 1. What older executions report is refused.
-        for (attempt, stage) in status.stages.iter().filter(|(_, stage)| stage.token > 1) {
-            let before = self.executions.insert(attempt.clone(), stage.token);
-            if before != Some(stage.token) {
-                show(
-                    "run",
-                    &format!("{attempt} was begun again: execution {}", stage.token),
-                );
             }
         }
         let asked = fleet.model.asked();
@@ -149,6 +145,9 @@ fn typed_lines() -> UnboundedReceiver<String> {
 /// Describes an event. Returns `None` for those that say nothing new here.
 fn describe(event: &RunEvent) -> Option<String> {
     let line = match &event.kind {
+        EventKind::StageStarted {
+            stage, repeat: true, ..
+        } => format!("{stage} was interrupted and begins again"),
         EventKind::StageFailed { stage, error, .. } => {
             format!("{} failed in attempt {}: {error}", stage.label(), stage.attempt)
         }

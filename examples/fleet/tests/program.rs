@@ -63,7 +63,7 @@ fn a_run_goes_on_when_its_worker_is_killed() {
     assert_eq!(done.status.code(), Some(0), "{shown}{}", text(&done.stderr));
     let lines = |part: &str| shown.lines().filter(|line| line.contains(part)).count();
     assert_eq!(lines("fleet    | killed worker "), 1, "{shown}");
-    assert_eq!(lines("write#1/1 was begun again: execution 2"), 1, "{shown}");
+    assert_eq!(lines("write#1/1 was interrupted and begins again"), 1, "{shown}");
     assert_eq!(lines("[warehouse] begins attempt 2 of 2 in "), 1, "{shown}");
     // The program checks the number of requests in each turn. The answer that was on its way may just have arrived.
     let requests = [4, 5].map(|requests| lines(&format!("model:        {requests} requests for 4 answers")));
@@ -82,7 +82,10 @@ fn a_run_goes_on_when_its_worker_is_killed() {
         view.apply(&RunEvent::from_json(event.to_string().as_bytes()).unwrap());
     }
     assert_eq!(view.summary().phase, RunPhase::Success);
-    assert_eq!((view.name(), view.summary().failures), ("fleet", 1));
+    let summary = view.summary();
+    assert_eq!((view.name(), summary.failures, summary.repeats), ("fleet", 1, 1));
+    // Those of the worker that was killed are among them.
+    assert_eq!(summary.tool_calls, 3);
 }
 
 #[test]

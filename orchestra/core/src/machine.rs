@@ -142,6 +142,28 @@ impl Machine {
         });
     }
 
+    /// Reports the start of a stage again, because another execution of its attempt begins (rule D1).
+    ///
+    /// ```
+    /// use orchestra_core::{Context, Effect, Machine, Observation};
+    /// # use orchestra_graph::{Source, load};
+    /// # let text = "digraph { start -> build -> exit }";
+    /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+    /// let mut effects = Vec::new();
+    /// let machine = Machine::start(pipeline, Context::new(), 7, &mut effects);
+    /// let Some(Effect::RunNode { id, .. }) = effects.pop() else { panic!("the first stage is to run") };
+    /// effects.clear();
+    /// machine.observe_repeat(&id, &mut effects);
+    /// assert!(matches!(&effects[..], [Effect::Observe(Observation::StageStarted { .. })]));
+    /// ```
+    pub fn observe_repeat(&self, id: &EffectId, effects: &mut Vec<Effect>) {
+        self.visit_waiting(&self.state.main, &mut |path, waiting| {
+            if waiting == *id {
+                self.observe_start(path, id, effects);
+            }
+        });
+    }
+
     /// Reports the start of a stage that is started again.
     fn observe_start(&self, path: &ExecutionPath, id: &EffectId, effects: &mut Vec<Effect>) {
         if self.observed {

@@ -50,7 +50,8 @@ pub(crate) struct Port {
     reservations: Mutex<Reservations>,
     events: Mutex<Vec<EventKind>>,
     has_events: Notify,
-    messages: AtomicU64,
+    /// The number of messages with events. They are sent one after the other, because the run takes none that is older.
+    messages: tokio::sync::Mutex<u64>,
     answers: Answers,
     outgoing: mpsc::UnboundedSender<Report>,
 }
@@ -122,7 +123,7 @@ impl Port {
             reservations: Mutex::default(),
             events: Mutex::default(),
             has_events: Notify::new(),
-            messages: AtomicU64::new(0),
+            messages: tokio::sync::Mutex::default(),
             answers,
             outgoing,
         };
@@ -229,9 +230,10 @@ impl Port {
                         () = ended.cancelled() => return,
                         () = tokio::time::sleep(COLLECTED) => {}
                     }
-                    let number = self.messages.fetch_add(1, Ordering::Relaxed) + 1;
-                    let events = self.take_events();
-                    Report::Emitted { number, events }
+                    if self.send_events().await.is_err() {
+                        return;
+                    }
+                    continue;
                 }
             };
             if self.report(report).await.is_err() {
@@ -239,6 +241,22 @@ impl Port {
                 return;
             }
         }
+    }
+
+    /// Sends the events that were not sent yet.
+    async fn send_events(&self) -> Result<(), NotAwaited> {
+        let mut messages = self.messages.lock().await;
+        let events = self.take_events();
+        if events.is_empty() {
+            return Ok(());
+        }
+        *messages += 1;
+        let number = *messages;
+        let sent = self.report(Report::Emitted { number, events }).await;
+        if sent.is_err() {
+            self.lost.cancel();
+        }
+        sent.map(drop)
     }
 }
 
@@ -255,33 +273,33 @@ impl AttemptPort for Port {
             self.has_noted.store(true, Ordering::Relaxed);
             let at = SystemClock::new().now();
             let key = attempt_key(&self.run, &self.name);
-            let replied: NoteReply = self
-                .until_answered(async || {
-                    let used = match used.is_zero() {
-                        true => None,
-                        false => {
-                            let message = Message::Attempt {
-                                effect: self.effect.clone(),
-                                token: self.token,
-                                report: Report::Used(used),
-                            };
-                            Some(Envelope {
-                                secret: self.secret.clone(),
-                                sent: self.pack(&Sent { at, message }).await?,
-                            })
-                        }
-                    };
-                    let request = NoteRequest {
-                        token: self.token,
-                        number,
-                        note: self.pack(&note).await?,
-                        used,
-                        run: self.run.clone(),
-                    };
-                    self.ingress.call(ATTEMPT, &key, "note", &request).await
-                })
-                .await;
-            if let NoteReply::OldToken = replied {
+            let noted = self.until_answered(async || {
+                let used = match used.is_zero() {
+                    true => None,
+                    false => {
+                        let message = Message::Attempt {
+                            effect: self.effect.clone(),
+                            token: self.token,
+                            report: Report::Used(used),
+                        };
+                        Some(Envelope {
+                            secret: self.secret.clone(),
+                            sent: self.pack(&Sent { at, message }).await?,
+                        })
+                    }
+                };
+                let request = NoteRequest {
+                    token: self.token,
+                    number,
+                    note: self.pack(&note).await?,
+                    used,
+                    run: self.run.clone(),
+                };
+                self.ingress.call(ATTEMPT, &key, "note", &request).await
+            });
+            // Together with the note, so that a later execution does not begin behind events that nobody sees.
+            let (replied, sent): (NoteReply, _) = tokio::join!(noted, self.send_events());
+            if sent.is_err() || matches!(replied, NoteReply::OldToken) {
                 self.lose().await
             }
         })

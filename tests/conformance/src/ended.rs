@@ -63,6 +63,12 @@ impl Ended {
         Ended::new(None, Vec::new(), &Context::new(), Usage::default(), [])
     }
 
+    /// Returns the end without the events of attempts that were interrupted and began again.
+    pub fn without_repeats(mut self) -> Ended {
+        self.events.retain(|event| !event.contains("\"repeat\":true"));
+        self
+    }
+
     /// Returns how another end differs from this one; empty if it does not.
     pub fn difference(&self, other: &Ended) -> String {
         let mut text = String::new();

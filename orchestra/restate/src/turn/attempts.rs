@@ -56,6 +56,7 @@ impl Taking<'_> {
                 live.execution = execution;
                 live.emitted = 0;
                 self.turn.reply = Reply::Claimed(live.token);
+                self.repeat(&effect);
                 Ok(())
             }
             // It was reported before.
@@ -154,10 +155,17 @@ impl Taking<'_> {
                 let paths = self.machine.paths_to(&effect);
                 if let Some(path) = paths.last() {
                     let context = path.context.clone();
+                    self.repeat(&effect);
                     self.send_stage(effect, context);
                 }
             }
         }
+    }
+
+    /// Reports that another execution of an attempt begins.
+    fn repeat(&mut self, effect: &EffectId) {
+        self.repeats = true;
+        self.machine.observe_repeat(effect, &mut self.effects);
     }
 
     /// Sends an attempt again whose execution no longer exists.

@@ -176,6 +176,7 @@ impl OpenRun {
             machine: &mut self.machine,
             effects: Vec::new(),
             ended: None,
+            repeats: false,
             turn: Turn::default(),
         }
     }
@@ -203,6 +204,8 @@ struct Taking<'s> {
     effects: Vec<Effect>,
     /// The attempt whose end is applied.
     ended: Option<LiveStage>,
+    /// `true` if the stages that start now were interrupted.
+    repeats: bool,
     turn: Turn,
 }
 
@@ -255,6 +258,7 @@ impl Taking<'_> {
                 Phase::Paused(_) => {
                     lost.into_iter().for_each(|effect| self.lose(effect));
                     self.resume();
+                    self.repeats = true;
                     self.machine.reissue(&mut self.effects);
                 }
             },
@@ -442,6 +446,7 @@ impl Taking<'_> {
         let since = |began: Option<Duration>| executed.saturating_sub(began.unwrap_or(executed));
         let mut stage = ObservedStage::default();
         match &observation {
+            Observation::StageStarted { .. } => stage.repeat = self.repeats,
             Observation::StageCompleted { id, .. } | Observation::StageFailed { id, .. } => {
                 let ended = self.ended.as_ref().filter(|stage| stage.effect == *id);
                 stage.duration = since(ended.map(|stage| stage.began));

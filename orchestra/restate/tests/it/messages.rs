@@ -401,12 +401,18 @@ fn an_execution_with_an_old_token_is_refused() {
     let claim = |execution: &str| Report::Claimed {
         execution: execution.to_owned(),
     };
-    assert_eq!(run.report(a, claim("second")).reply, Reply::Claimed(2));
-    assert_eq!(
-        run.report(a, claim("second")).reply,
-        Reply::Claimed(2),
-        "it arrived twice"
+    let claimed = run.report(a, claim("second"));
+    assert_eq!(claimed.reply, Reply::Claimed(2));
+    let [repeat] = &claimed.events[..] else {
+        panic!("{claimed:?}")
+    };
+    assert!(
+        matches!(&repeat.kind, EventKind::StageStarted { stage, repeat: true, .. } if &*stage.node == "a"),
+        "{repeat:?}"
     );
+    let again = run.report(a, claim("second"));
+    assert_eq!(again.reply, Reply::Claimed(2), "it arrived twice");
+    assert!(again.events.is_empty(), "{again:?}");
     let late = run.send(attempt(a, 1, finished(success(), Usage::default())));
     assert_eq!(late.reply, Reply::Refused(Refused::NotAwaited));
     let most = tokens(1);
