@@ -20,7 +20,7 @@ async fn main() -> ExitCode {
         let given = std::env::args().nth(at);
         given.map_or(default, |given| given.parse().unwrap())
     };
-    let (minutes, runs, seed) = (number(1, 60), number(2, 200), number(3, 1));
+    let (minutes, runs, seed) = (number(1, 60), number(2, 2_000), number(3, 1));
     let program = std::env::current_exe()
         .unwrap()
         .with_file_name("orchestra-conformance-worker");
@@ -37,7 +37,7 @@ async fn main() -> ExitCode {
             delay_limit: Duration::from_millis(100),
             ..Faults::default()
         }),
-        deploys: Some(Duration::from_secs(60)),
+        deploys: Some(Duration::from_secs(30)),
         takes: Duration::from_millis(100),
         at_once: 48,
     };
