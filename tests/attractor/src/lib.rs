@@ -11,7 +11,7 @@ mod ran;
 
 pub use clock::Ticks;
 pub use model::{Call, Model};
-pub use ran::{Heard, Ran, listening, run, run_both, run_both_on};
+pub use ran::{Heard, Ran, line, listening, run, run_both, run_both_on};
 
 use orchestra::graph::{LoadOptions, Loaded, Pipeline, Source, load};
 

@@ -142,7 +142,8 @@ impl Ran {
     }
 }
 
-fn line(event: &EventKind) -> String {
+/// Returns an event as a short line.
+pub fn line(event: &EventKind) -> String {
     let name = event.name();
     match event {
         EventKind::StageStarted { stage, .. }

@@ -9,6 +9,7 @@ mod goal_gates;
 mod handlers;
 mod humans;
 mod list;
+mod on_server;
 mod parity;
 mod parsing;
 mod retries;

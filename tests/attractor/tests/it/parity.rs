@@ -11,7 +11,7 @@ use orchestra::prelude::*;
 use orchestra_attractor_tests::{Model, listening, loaded, pipeline, problems, run_both, run_both_on};
 use serde_json::Value;
 
-mod pipelines {
+pub(crate) mod pipelines {
     orchestra::pipeline! {
         allow(implicit_node, goal_gate_bypass, goal_gate_has_retry);
         pub mod linear = digraph linear { start -> a -> b -> c -> exit };
