@@ -61,6 +61,13 @@ pub(crate) enum NoVersion {
     Blob(#[from] BlobError),
 }
 
+impl NoVersion {
+    /// Returns whether trying again may succeed.
+    pub(crate) fn is_temporary(&self) -> bool {
+        matches!(self, NoVersion::Blob(error) if !error.is_lost())
+    }
+}
+
 impl Hosts {
     /// Adds a pipeline, with the checks of a start.
     pub(crate) fn add(&mut self, entry: Entry, engine: Engine) -> Result<(), Refusals> {

@@ -35,6 +35,13 @@ pub(crate) enum UnpackError {
     Json(#[from] serde_json::Error),
 }
 
+impl UnpackError {
+    /// Returns whether trying again may succeed.
+    pub(crate) fn is_temporary(&self) -> bool {
+        matches!(self, UnpackError::Blob(error) if !error.is_lost())
+    }
+}
+
 impl Packed {
     /// Replaces all parts of more than [`LARGE_VALUE`] by references, and the whole by one if it is still larger than
     /// `limit`.

@@ -70,8 +70,9 @@ struct Reservations {
 /// Reports that nobody waits for, in their order.
 pub(crate) type Outbox = mpsc::UnboundedReceiver<Report>;
 
-/// The place of an execution.
-pub(crate) struct Place {
+/// One execution of an attempt.
+#[derive(Clone)]
+pub(crate) struct Execution {
     pub(crate) run: String,
     pub(crate) secret: String,
     pub(crate) effect: EffectId,
@@ -103,7 +104,7 @@ impl Port {
         ingress: Ingress,
         reporter: Reporter,
         blobs: Blobs,
-        place: Place,
+        execution: Execution,
         answers: Answers,
         lost: CancellationToken,
     ) -> (Port, Outbox) {
@@ -112,14 +113,14 @@ impl Port {
             ingress,
             reporter,
             blobs,
-            run: place.run,
-            secret: place.secret,
-            effect: place.effect,
-            name: place.name,
-            token: place.token,
+            run: execution.run,
+            secret: execution.secret,
+            effect: execution.effect,
+            name: execution.name,
+            token: execution.token,
             lost,
-            notes: AtomicU64::new(place.notes),
-            has_noted: AtomicBool::new(place.notes > 0),
+            notes: AtomicU64::new(execution.notes),
+            has_noted: AtomicBool::new(execution.notes > 0),
             reservations: Mutex::default(),
             events: Mutex::default(),
             has_events: Notify::new(),

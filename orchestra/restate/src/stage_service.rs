@@ -17,7 +17,7 @@ use crate::hosts;
 use crate::ingress::Backoff;
 use crate::message::{Finished, Reply, Report};
 use crate::packing::size_of;
-use crate::port::{Answers, NotAwaited, Outbox, Place, Port};
+use crate::port::{Answers, Execution, NotAwaited, Outbox, Port};
 use crate::secret::random_name;
 use crate::shared::Shared;
 use crate::wire::{
@@ -132,24 +132,12 @@ async fn execute(
     stop: CancellationToken,
 ) {
     let lost = stop.child_token();
-    let version = async {
-        let place = hosts::Place {
-            name: request.pipeline.clone(),
-            sources: request.sources.clone(),
-            stages: request.stages.clone(),
-        };
-        let version = shared.hosts.version(&place, &shared.blobs).await;
-        let version = version.map_err(|error| error.to_string())?;
-        let host = version.host.clone()?;
-        let context: Result<Values, _> = request.context.unpack(&shared.blobs, &request.run).await;
-        Ok::<_, String>((host, context.map_err(|error| error.to_string())?))
-    };
-    let version = version.await;
-    let name = match &version {
+    let prepared = prepare(&shared, &request, &lost).await;
+    let name = match &prepared {
         Ok((host, _)) => request.effect.name(host.pipeline()),
         Err(_) => String::new(),
     };
-    let mut place = Place {
+    let mut execution = Execution {
         run: request.run.clone(),
         secret: request.secret.clone(),
         effect: request.effect.clone(),
@@ -158,36 +146,36 @@ async fn execute(
         notes: 0,
     };
     if !is_first {
-        let claimant = new_port(&shared, place.again(), &answers, &lost).0;
-        let execution = random_name();
-        match claimant.report(Report::Claimed { execution }).await {
-            Ok(Reply::Claimed(token)) => place.token = token,
+        let claimant = new_port(&shared, execution.clone(), &answers, &lost).0;
+        let name = random_name();
+        match claimant.report(Report::Claimed { execution: name }).await {
+            Ok(Reply::Claimed(token)) => execution.token = token,
             _ => return,
         }
     }
-    let (host, context) = match version {
+    let (host, context) = match prepared {
         Ok(found) => found,
         // The run pauses, so that it can be resumed where the reason does not hold.
         Err(reason) => {
-            let port = new_port(&shared, place, &answers, &lost).0;
+            let port = new_port(&shared, execution, &answers, &lost).0;
             let end = HostedEnd::Suspended(HostedSuspension::ChildStuck(reason));
             drop(port.report(Finished::new(end).into()).await);
             return;
         }
     };
     let mut notes = Vec::new();
-    if place.token > 1 {
-        match earlier_notes(&shared, &place).await {
+    if execution.token > 1 {
+        match earlier_notes(&shared, &execution, &lost).await {
             Some(found) => notes = found,
             None => return,
         }
     }
-    place.notes = notes.len() as u64;
+    execution.notes = notes.len() as u64;
     let Ok(run) = RunId::new(&*request.run) else {
         return;
     };
-    let token = place.token;
-    let (port, outbox) = new_port(&shared, place, &answers, &lost);
+    let token = execution.token;
+    let (port, outbox) = new_port(&shared, execution, &answers, &lost);
     let port = Arc::new(port);
     let mut attempt = HostedAttempt::new(run, request.effect.clone(), context);
     attempt.budget = request.budget;
@@ -203,52 +191,112 @@ async fn execute(
     }
 }
 
-impl Place {
-    fn again(&self) -> Place {
-        Place {
-            run: self.run.clone(),
-            secret: self.secret.clone(),
-            effect: self.effect.clone(),
-            name: self.name.clone(),
-            token: self.token,
-            notes: 0,
+/// Returns the host of the attempt, and the context that it sees. The error says what this worker or the store lacks.
+async fn prepare(
+    shared: &Shared,
+    request: &StageRequest,
+    lost: &CancellationToken,
+) -> Result<(Arc<AttemptHost>, Values), String> {
+    let place = hosts::Place {
+        name: request.pipeline.clone(),
+        sources: request.sources.clone(),
+        stages: request.stages.clone(),
+    };
+    let mut reading = Reading::new(&request.run, lost);
+    let version = loop {
+        match shared.hosts.version(&place, &shared.blobs).await {
+            Ok(version) => break version,
+            Err(error) if error.is_temporary() && reading.goes_on(&error).await => {}
+            Err(error) => return Err(error.to_string()),
+        }
+    };
+    let context = loop {
+        match request.context.unpack(&shared.blobs, &request.run).await {
+            Ok(context) => break context,
+            Err(error) if error.is_temporary() && reading.goes_on(&error).await => {}
+            Err(error) => return Err(error.to_string()),
+        }
+    };
+    Ok((version.host.clone()?, context))
+}
+
+/// The tries to read from a store that may not answer.
+struct Reading<'r> {
+    run: &'r str,
+    lost: &'r CancellationToken,
+    backoff: Backoff,
+}
+
+impl<'r> Reading<'r> {
+    fn new(run: &'r str, lost: &'r CancellationToken) -> Reading<'r> {
+        Reading {
+            run,
+            lost,
+            backoff: Backoff::new(),
+        }
+    }
+
+    /// Waits before the next try. Returns `false` if nobody needs what is read any more.
+    async fn goes_on(&mut self, error: &impl std::fmt::Display) -> bool {
+        tracing::warn!(run = self.run, "the store is read again: {error}");
+        tokio::select! {
+            () = self.lost.cancelled() => false,
+            () = self.backoff.wait() => true,
         }
     }
 }
 
-fn new_port(shared: &Shared, place: Place, answers: &Answers, lost: &CancellationToken) -> (Port, Outbox) {
+fn new_port(
+    shared: &Shared,
+    execution: Execution,
+    answers: &Answers,
+    lost: &CancellationToken,
+) -> (Port, Outbox) {
     Port::new(
         shared.ingress.clone(),
         shared.reporter.clone(),
         shared.blobs.clone(),
-        place,
+        execution,
         answers.clone(),
         lost.clone(),
     )
 }
 
 /// Returns the notes of earlier executions, which are refused from now on. Returns `None` if a later one has begun.
-async fn earlier_notes(shared: &Shared, place: &Place) -> Option<Vec<serde_json::Value>> {
-    let key = attempt_key(&place.run, &place.name);
-    let request = OpenRequest { token: place.token };
+async fn earlier_notes(
+    shared: &Shared,
+    execution: &Execution,
+    lost: &CancellationToken,
+) -> Option<Vec<serde_json::Value>> {
+    let key = attempt_key(&execution.run, &execution.name);
+    let request = OpenRequest {
+        token: execution.token,
+    };
     let mut backoff = Backoff::new();
     let packed = loop {
         match shared.ingress.call(ATTEMPT, &key, "open", &request).await {
             Ok(NoteReply::Notes(notes)) => break notes,
             Ok(_) => return None,
             Err(error) => {
-                tracing::warn!(run = %place.run, attempt = %place.name, "notes are read again: {error}");
+                tracing::warn!(run = %execution.run, attempt = %execution.name, "notes are read again: {error}");
                 backoff.wait().await;
             }
         }
     };
     let mut notes = Vec::new();
+    let mut reading = Reading::new(&execution.run, lost);
     for note in packed {
+        let read = loop {
+            match note.unpack(&shared.blobs, &execution.run).await {
+                Err(error) if error.is_temporary() && reading.goes_on(&error).await => {}
+                read => break read,
+            }
+        };
         // The first notes that can be read are as good as an earlier interruption.
-        match note.unpack(&shared.blobs, &place.run).await {
+        match read {
             Ok(note) => notes.push(note),
             Err(error) => {
-                tracing::warn!(run = %place.run, attempt = %place.name, "a note is lost: {error}");
+                tracing::warn!(run = %execution.run, attempt = %execution.name, "a note is lost: {error}");
                 break;
             }
         }

@@ -15,7 +15,7 @@ use orchestra_engine::{
     SharedPipeline, StageContext, Words,
 };
 use orchestra_oracle_tests::load_pipeline;
-use orchestra_restate::{Client, ClientError, Phase, RemoteStart, RemoteStatus, Worker};
+use orchestra_restate::{Client, ClientError, Phase, RemoteStart, RemoteStatus, Worker, WorkerBuilder};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -140,18 +140,21 @@ struct World {
 impl World {
     async fn start(test: &str) -> Option<World> {
         let fleet = Fleet::start(test).await?;
-        let stages = Stages::default();
-        let engine = Engine::builder().build().unwrap();
-        let mut worker = fleet.worker();
-        for (name, dot) in PIPELINES {
-            worker = worker.pipeline(entry(name, dot, &stages), engine.clone());
-        }
-        fleet.serve(&worker.build().unwrap()).await;
-        Some(World {
+        let world = World {
             client: fleet.client(),
             fleet,
-            stages,
-        })
+            stages: Stages::default(),
+        };
+        world.fleet.serve(&world.worker()).await;
+        Some(world)
+    }
+
+    fn worker(&self) -> Worker {
+        let engine = Engine::builder().build().unwrap();
+        let add = |worker: WorkerBuilder, (name, dot): &(&str, &str)| {
+            worker.pipeline(entry(name, dot, &self.stages), engine.clone())
+        };
+        PIPELINES.iter().fold(self.fleet.worker(), add).build().unwrap()
     }
 
     async fn begin(&self, pipeline: &str) -> RunId {
@@ -418,6 +421,38 @@ async fn a_run_whose_blob_is_lost_waits_until_it_is_restored() {
     assert_eq!(result.failure, None);
     assert_eq!(result.context.get("length"), Some(&json!(100_000)));
     assert_eq!(world.stages.begun.load(Ordering::Relaxed), 3, "nothing ran twice");
+}
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_does_not_answer_is_waited_for() {
+    let Some(world) = World::start("a_store_that_does_not_answer_is_waited_for").await else {
+        return;
+    };
+    let address = free_address();
+    let first = world.fleet.serve_doomed(&world.worker(), address).await;
+    let run = world.begin("large").await;
+    world.until_begun(2).await;
+    first.kill();
+    let blob = largest(&world.fleet.blobs_folder().join(&*run).join("values"));
+    // A link to itself cannot be opened, which is another error than that of a missing file.
+    let content = blob.with_extension("content");
+    std::fs::copy(&blob, &content).unwrap();
+    let link = blob.with_extension("link");
+    std::os::unix::fs::symlink(&blob, &link).unwrap();
+    std::fs::rename(&link, &blob).unwrap();
+    let _second = world.fleet.serve_doomed(&world.worker(), address).await;
+    let running =
+        "SELECT id FROM sys_invocation WHERE target_service_name = 'OrchestraStage' AND status = 'running'";
+    // Seen several times, so that it has read.
+    for _ in 0..20 {
+        while !world.fleet.query(running).await["rows"][0].is_object() {}
+    }
+    std::fs::rename(&content, &blob).unwrap();
+    world.open();
+    // A run that was paused would have to be resumed.
+    let result = world.client.wait(&run).await.unwrap();
+    assert_eq!((result.has_ended, result.failure), (true, None));
 }
 
 fn largest(folder: &Path) -> std::path::PathBuf {
