@@ -59,7 +59,7 @@ pub(crate) fn serve_restate(
         pipelines: names,
         terminal,
     };
-    let runtime = crate::runs::runtime::runtime()?;
+    let runtime = crate::runs::runtime::parallel_runtime()?;
     let exit = runtime.block_on(service.serve());
     runtime.shutdown_background();
     exit

@@ -11,8 +11,18 @@ use crate::error::{CliError, Exit};
 /// Number of file descriptors that the runtime and its signal handlers need.
 const FILES: usize = 8;
 
-/// Starts a runtime.
+/// Starts a runtime on the thread of the caller. A program mostly waits for models, tools and disks.
 pub(crate) fn runtime() -> Result<Runtime, CliError> {
+    build(&mut Builder::new_current_thread())
+}
+
+/// Starts a runtime with a thread for each processor, for a worker, which executes many stages at once.
+#[cfg(feature = "restate")]
+pub(crate) fn parallel_runtime() -> Result<Runtime, CliError> {
+    build(&mut Builder::new_multi_thread())
+}
+
+fn build(builder: &mut Builder) -> Result<Runtime, CliError> {
     let failed = |error: io::Error| {
         let message = format!("cannot start the runtime: {}", SystemError(&error));
         CliError::usage("runtime", message).exit(Exit::RunFailed)
@@ -23,5 +33,5 @@ pub(crate) fn runtime() -> Result<Runtime, CliError> {
         .collect::<io::Result<_>>()
         .map_err(failed)?;
     drop(descriptors);
-    Builder::new_current_thread().enable_all().build().map_err(failed)
+    builder.enable_all().build().map_err(failed)
 }
