@@ -263,7 +263,12 @@ impl Lowering<'_> {
         if as_text && !raw.quoted {
             return Some(keep(Key::Known(known), as_written()));
         }
-        match ty.coerce(&raw.value) {
+        let coerced = match ty {
+            // `007` is a name, and not the number 7.
+            crate::AttributeType::Name => ty.coerce(&as_written()),
+            _ => ty.coerce(&raw.value),
+        };
+        match coerced {
             Some(value) => Some(keep(Key::Known(known), value)),
             // `spelling::resolve` replaces the value once the whole node is known.
             None if foreign_value(known, &raw.value).is_some() => {

@@ -222,6 +222,7 @@ fn of_attribute(name: &str, value: Constant<&str>) -> Option<(PowerKind, &'stati
         | Known::ToolEnv
         | Known::ToolStdin
         | Known::ToolEnvInherit
+        | Known::Pool
         | Known::JoinPolicy
         | Known::JoinK
         | Known::JoinQuorum

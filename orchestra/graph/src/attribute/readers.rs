@@ -91,6 +91,7 @@ pub(crate) const OF_SOME_KINDS: &[(&[&str], &[Known])] = &[
     ),
     (PROMPTED, &[Known::Prompt, Known::PromptFile]),
     (FILES, &[Known::Repo]),
+    (FILES, &[Known::Pool]),
     (
         &[kind::TOOL],
         &[Known::ToolCommand, Known::ToolEnv, Known::ToolEnvInherit],

@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::default_value::AttributeDefault;
 use super::scope::Scopes;
 use super::value_type::AttributeType::{
-    self, Boolean, Condition, Duration as Time, Float, Integer, Node, Pairs, String as Text, Variables, Word,
+    self, Boolean, Condition, Duration as Time, Float, Integer, Name, Node, Pairs, String as Text, Variables,
+    Word,
 };
 
 /// One row of the attribute table (Attractor 2.5 to 2.7).
@@ -189,6 +190,7 @@ attributes! {
     ToolStdin "tool_stdin" [node] Text, None, [], "The key of the context value, or `stages.ID.output`, that the command of a tool stage reads from its standard input.";
     ToolEnvInherit "tool_env_inherit" [graph node] Boolean, flag(true), [], "If true, the command of a tool stage sees the environment of the run.";
     Repo "repo" [node] Text, None, [], "The repository of the configuration's workspace in which the stage works.";
+    Pool "pool" [graph node] Name, None, [], "The pool of workers that executes the stage in a run on a server; on the graph, all stages. A node with an empty one needs no pool. The embedded engine executes every stage itself.";
     JoinPolicy "join_policy" [node] Word(&["wait_all", "k_of_n", "first_success", "quorum"]), text("wait_all"), [], "The condition for the success of a parallel block.";
     JoinK "join_k" [node] Integer(1), None, [], "The number of branches that must succeed for `k_of_n`.";
     JoinQuorum "join_quorum" [node] Float(0.0, 1.0), None, [], "The fraction of branches that must succeed for `quorum`.";

@@ -32,6 +32,8 @@ pub enum AttributeType {
     Word(&'static [&'static str]),
     /// The id of a node.
     Node,
+    /// ASCII letters, digits and `_`, or nothing.
+    Name,
     /// Keys, or pairs of keys `new=old`, separated by commas; see [`key_pairs`](crate::key_pairs).
     Pairs,
     /// Names of environment variables, separated by commas.
@@ -58,6 +60,7 @@ impl AttributeType {
                 format!("one of {}", words.join(", "))
             }
             AttributeType::Node => "the id of a node".to_owned(),
+            AttributeType::Name => "a name of ASCII letters, digits and `_`".to_owned(),
             AttributeType::Pairs => "keys or pairs of keys such as `a,b=c`, separated by commas".to_owned(),
             AttributeType::Variables => "names of environment variables, separated by commas".to_owned(),
         }
@@ -70,6 +73,11 @@ impl AttributeType {
             (AttributeType::String | AttributeType::Node, Value::String(_)) => Some(value.clone()),
             (AttributeType::String | AttributeType::Node, other) => {
                 Some(Value::String(other.to_string().into()))
+            }
+            (AttributeType::Name, _) => {
+                let name = value.to_string();
+                let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+                name.bytes().all(is_name).then(|| Value::String(name.into()))
             }
             (AttributeType::Integer(min), Value::Integer(number)) => (*number >= min).then(|| value.clone()),
             (AttributeType::Integer(min), Value::Float(_) | Value::String(_)) => {
@@ -167,7 +175,7 @@ pub fn key_pairs(text: &str) -> Option<Vec<(&str, &str)>> {
 
 #[cfg(test)]
 mod tests {
-    use super::AttributeType::{Boolean, Condition, Duration as Time, Integer, Pairs, Variables};
+    use super::AttributeType::{Boolean, Condition, Duration as Time, Integer, Name, Pairs, Variables};
     use super::*;
 
     #[test]
@@ -204,6 +212,8 @@ mod tests {
         assert_eq!(Time.coerce(&Value::String("soon".into())), None);
         let pairs = |text: &str| Pairs.coerce(&Value::String(text.into())).is_some();
         assert!(pairs("release, child.version=version") && pairs(""));
+        let name = |text: &str| Name.coerce(&Value::String(text.into())).is_some();
+        assert!(name("gpu_2") && name("") && !name("gpu-2") && !name("two words") && !name("größe"));
         let variables = |text: &str| Variables.coerce(&Value::String(text.into())).is_some();
         assert!(variables("CI, GITHUB_TOKEN,") && variables(""));
         assert!(!variables("CI=true") && !variables("CI GITHUB_TOKEN"));

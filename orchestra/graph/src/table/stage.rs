@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::pipeline::Pipeline;
 use super::rows::{EdgeRow, NodeRow};
 use super::values::{Constant, Role};
+use crate::attribute::Known;
 use crate::kind;
 use crate::model::{EdgeIndex, NodeIndex};
 
@@ -115,6 +116,22 @@ impl<'p> Stage<'p> {
     /// Returns the text of an attribute; `None` if it is not set or not a text.
     pub fn text(&self, name: &str) -> Option<&'p str> {
         self.attribute(name).and_then(Constant::text)
+    }
+
+    /// Returns the pool of workers that executes the stage in a run on a server: its own, or that of the graph.
+    ///
+    /// ```
+    /// use orchestra_graph::{Source, load};
+    /// let text = "digraph { pool=cpu; start -> train -> report -> exit; train [prompt=a, pool=gpu]; report [prompt=b] }";
+    /// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+    /// let pool = |id: &str| pipeline.stage(pipeline.find(id).expect("declared")).pool();
+    /// assert_eq!((pool("train"), pool("report")), (Some("gpu"), Some("cpu")));
+    /// ```
+    pub fn pool(&self) -> Option<&'p str> {
+        let name = Known::Pool.name();
+        let own = self.text(name);
+        let of_graph = || self.pipeline.attribute(name).and_then(Constant::text);
+        own.or_else(of_graph).filter(|pool| !pool.is_empty())
     }
 
     /// Returns `true` if an attribute is `true`.

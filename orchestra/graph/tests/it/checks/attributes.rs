@@ -154,3 +154,31 @@ fn attributes_of_the_other_way_of_routing_are_reported() {
         &other,
     );
 }
+
+#[test]
+fn a_pool_is_a_name_on_a_stage_that_a_worker_executes() {
+    for pool in ["gpu", "gpu_2", "007", "\"\""] {
+        clean(&format!(
+            "pool={pool}; start -> a -> exit; a [label=A, pool={pool}]"
+        ));
+    }
+    for pool in ["\"gpu-2\"", "\"two words\"", "\"größe\"", "1.5", "-1"] {
+        raises(
+            &format!("start -> a -> exit; a [label=A, pool={pool}]"),
+            &["attribute_type"],
+        );
+        raises(
+            &format!("pool={pool}; start -> a -> exit; a [label=A]"),
+            &["attribute_type"],
+        );
+    }
+    raises(
+        "start -> a -> exit; a [label=A]; start [pool=gpu]",
+        &["attribute_without_effect"],
+    );
+    let text = "digraph { pool=007; start -> a -> exit; a [prompt=A] }";
+    let loaded = orchestra_graph::load(orchestra_graph::Source::new("a.dot", text), &Default::default());
+    let pipeline = loaded.pipeline().expect("sound");
+    let stage = pipeline.stage(pipeline.find("a").expect("declared"));
+    assert_eq!(stage.pool(), Some("007"));
+}
