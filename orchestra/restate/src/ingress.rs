@@ -90,6 +90,19 @@ impl Ingress {
     }
 }
 
+impl Ingress {
+    /// Returns whether the server knows a handler of a service. Nothing is executed: handlers cannot be called by this
+    /// method, and the server looks for the service first.
+    pub(crate) async fn knows(&self, service: &str, handler: &str) -> Result<bool, RequestError> {
+        let url = format!("{}/{service}/{handler}", self.url);
+        match answer(&url, self.http.put(&url)).await {
+            Err(RequestError::Refused { status: 404, .. }) => Ok(false),
+            Ok(_) | Err(RequestError::Refused { .. }) => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+}
+
 /// Creates a client for plain and encrypted connections.
 pub(crate) fn http_client() -> Result<reqwest::Client, reqwest::Error> {
     // The first caller of a process decides about the cryptography, and all of this project decide alike.

@@ -25,6 +25,7 @@
 //! Workers:
 //!
 //! - `hosts`: the pipelines of a worker, and the versions that runs began with.
+//! - `served_pools`: the pools for which workers are registered.
 //! - `shared`: what all services of a worker share.
 //! - `inline`: the attempts that a turn executes itself.
 //! - `run_object`: the object of a run, which takes turns.
@@ -60,6 +61,7 @@ mod refusal;
 mod reporter;
 mod run_object;
 mod secret;
+mod served_pools;
 mod shared;
 mod stage_service;
 mod state;

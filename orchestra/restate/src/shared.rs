@@ -1,6 +1,7 @@
 //! What all services of a worker share.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -10,6 +11,7 @@ use crate::blobs::Blobs;
 use crate::hosts::Hosts;
 use crate::ingress::Ingress;
 use crate::reporter::Reporter;
+use crate::served_pools::ServedPools;
 
 /// What all services of a worker share.
 pub(crate) struct Shared {
@@ -17,6 +19,7 @@ pub(crate) struct Shared {
     pub(crate) blobs: Blobs,
     pub(crate) ingress: Ingress,
     pub(crate) reporter: Reporter,
+    pub(crate) pools: Arc<ServedPools>,
     /// The kinds whose attempts are executed within turns.
     pub(crate) inline: BTreeSet<String>,
     pub(crate) slots: Semaphore,

@@ -27,6 +27,7 @@ use crate::hosts::Hosts;
 use crate::ingress::Ingress;
 use crate::reporter::Reporter;
 use crate::run_object::RunObject;
+use crate::served_pools::ServedPools;
 use crate::shared::Shared;
 use crate::stage_service::{ServicePool, StageService};
 
@@ -227,14 +228,15 @@ impl WorkerBuilder {
     }
 
     /// Executes the stages of a kind within turns, which is quicker than a call of a worker. For handlers that take
-    /// milliseconds, can be repeated without harm, call no models and ask nobody.
+    /// milliseconds, can be repeated without harm, call no models and ask nobody. Stages with a `pool` are sent there.
     #[must_use]
     pub fn inline(mut self, kind: &str) -> WorkerBuilder {
         self.inline.insert(kind.to_owned());
         self
     }
 
-    /// Executes the stages with this `pool` besides those without one.
+    /// Executes the stages with this `pool` besides those without one. If several workers are registered at different URLs,
+    /// the stages of a pool go to the one with that pool that was registered last.
     #[must_use]
     pub fn pool(mut self, pool: &str) -> WorkerBuilder {
         self.pools.insert(pool.to_owned());
@@ -266,6 +268,7 @@ impl WorkerBuilder {
                 hosts,
                 blobs: self.blobs,
                 reporter: Reporter::new(ingress.clone()),
+                pools: Arc::new(ServedPools::new(ingress.clone())),
                 ingress,
                 inline: self.inline,
                 slots: Semaphore::new(self.stages.clamp(1, Semaphore::MAX_PERMITS)),

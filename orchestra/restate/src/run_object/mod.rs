@@ -1,6 +1,7 @@
 //! The object of a run: its turns.
 
 mod children;
+mod pools;
 mod stored;
 mod taking;
 mod views;

@@ -14,8 +14,7 @@ use crate::packing::{Packed, raw};
 use crate::run_object::stored::{LatestEvents, Obstacle, Opened, Record};
 use crate::shared::Shared;
 use crate::wire::{
-    ATTEMPT, AnswerSignal, Envelope, RUN, STAGE, Segment, StageRequest, StartChild, answer_signal,
-    attempt_key, keys,
+    ATTEMPT, AnswerSignal, Envelope, RUN, Segment, StageRequest, StartChild, answer_signal, attempt_key, keys,
 };
 
 /// The size in bytes above which a state becomes a blob.
@@ -63,7 +62,8 @@ impl<'t, 'c> Taking<'t, 'c> {
     pub(super) async fn finish(mut self) -> Result<(), Obstacle> {
         loop {
             self.execute_inline().await?;
-            if !self.start_children().await? {
+            // No child is started in a turn that pauses the run.
+            if !self.suspend_unserved().await? && !self.start_children().await? {
                 break;
             }
         }
@@ -83,7 +83,10 @@ impl<'t, 'c> Taking<'t, 'c> {
         };
         let pipeline = &version.pipeline;
         while self.executed < MAX_INLINE {
-            let is_inline = |effect: &EffectId| inline.contains(pipeline.stage(effect.node).kind());
+            let is_inline = |effect: &EffectId| {
+                let stage = pipeline.stage(effect.node);
+                inline.contains(stage.kind()) && stage.pool().is_none()
+            };
             let Some(Outgoing::Stage {
                 effect,
                 token,
@@ -237,14 +240,6 @@ impl<'t, 'c> Taking<'t, 'c> {
             }
         }
         Ok(None)
-    }
-
-    /// Returns the service that executes an attempt.
-    fn service(&self, effect: &EffectId) -> String {
-        match self.opened.version.pipeline.stage(effect.node).text("pool") {
-            Some(pool) if !pool.is_empty() => format!("{STAGE}_{pool}"),
-            _ => STAGE.to_owned(),
-        }
     }
 
     /// Adds events to the latest ones. A few are kept in the record, some in keys of their own, and the others in a segment.
