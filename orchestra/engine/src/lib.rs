@@ -190,6 +190,7 @@ pub use run::engine_folders::EngineFolders;
 pub use run::history::{Fidelity, PastStage, StageHistory, ToolTally, UnknownFidelity};
 pub use run::hosted_text::HostedText;
 pub use run::model_output::TextStream;
+pub use run::path_files::PathFiles;
 pub use run::port::{AttemptPort, PortFuture};
 #[doc(hidden)]
 pub use run::reservation::Reservation;

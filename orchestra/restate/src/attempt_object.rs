@@ -1,5 +1,6 @@
 //! The object of an attempt: its notes, and the fencing token of the execution that may add to them.
 
+use orchestra_core::Snapshot;
 use restate_sdk::context::RequestTarget;
 use restate_sdk::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -17,6 +18,8 @@ struct Head {
 }
 
 const HEAD: &str = "head";
+/// The key of the state of the files at the last note that changed it.
+const SNAPSHOT: &str = "snapshot";
 
 /// Returns the key of a note.
 fn note_key(number: u64) -> &'static str {
@@ -48,7 +51,11 @@ impl AttemptObject {
             let note = ctx.get::<Json<Packed>>(note_key(number)).await?;
             notes.extend(note.map(|Json(note)| note));
         }
-        Ok(Json(NoteReply::Notes(notes)))
+        let snapshot = ctx.get::<Json<Snapshot>>(SNAPSHOT).await?;
+        Ok(Json(match snapshot {
+            Some(Json(snapshot)) => NoteReply::NotesOnFiles(notes, snapshot),
+            None => NoteReply::Notes(notes),
+        }))
     }
 
     /// Stores a note. One that arrives twice is stored once.
@@ -68,6 +75,9 @@ impl AttemptObject {
             head.token = request.token;
             head.notes = request.number + 1;
             ctx.set(HEAD, Json(head));
+            if let Some(snapshot) = request.snapshot {
+                ctx.set(SNAPSHOT, Json(snapshot));
+            }
             if let Some(used) = request.used {
                 let target = RequestTarget::object(RUN, request.run, "report");
                 ctx.request::<_, Json<Reply>>(target, Json(used)).send();

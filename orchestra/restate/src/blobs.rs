@@ -7,8 +7,9 @@ use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use object_store::local::LocalFileSystem;
 use object_store::path::Path as BlobPath;
-use object_store::{ObjectStore, ObjectStoreExt as _, PutPayload};
+use object_store::{ObjectStore, ObjectStoreExt as _, PutMode, PutPayload};
 use orchestra_engine::HostedText;
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 /// The folder of the sources of pipelines. No run can have this name.
@@ -168,6 +169,32 @@ impl Blobs {
         self.read(PIPELINES, &sources_path(name), name).await
     }
 
+    /// Stores what a workspace keeps of a run, unless something is stored. Returns what was stored before.
+    pub(crate) async fn keep_workspace(&self, run: &str, kept: &Value) -> Result<Option<Value>, BlobError> {
+        let options = PutMode::Create.into();
+        let payload = PutPayload::from(kept.to_string().into_bytes());
+        match self.store.put_opts(&workspace_path(run), payload, options).await {
+            Ok(_) => Ok(None),
+            Err(object_store::Error::AlreadyExists { .. }) => self.workspace(run).await,
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Returns what the workspace of a run keeps.
+    pub(crate) async fn workspace(&self, run: &str) -> Result<Option<Value>, BlobError> {
+        let path = workspace_path(run);
+        let stored = match self.store.get(&path).await {
+            Ok(found) => found.bytes().await?,
+            Err(object_store::Error::NotFound { .. }) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let read = serde_json::from_slice(&stored);
+        read.map(Some).map_err(|_| BlobError::Damaged {
+            folder: run.to_owned(),
+            name: path.to_string(),
+        })
+    }
+
     /// Removes a value of a run, if it exists.
     pub(crate) async fn remove(&self, run: &str, name: &str) -> Result<(), BlobError> {
         match self.store.delete(&value_path(run, name)).await {
@@ -266,6 +293,10 @@ fn value_path(run: &str, name: &str) -> BlobPath {
 
 fn sources_path(name: &str) -> BlobPath {
     BlobPath::from_iter([PIPELINES, digest(name)])
+}
+
+fn workspace_path(run: &str) -> BlobPath {
+    BlobPath::from_iter([run, "workspace.json"])
 }
 
 fn digest(name: &str) -> &str {

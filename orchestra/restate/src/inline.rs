@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use orchestra_core::{Answer, Budget, Context, EffectId, Machine, Question, Usage};
+use orchestra_core::{Answer, Budget, Context, EffectId, Machine, Question, Snapshot, Usage};
 use orchestra_engine::{
     AttemptHost, AttemptPort, Clock as _, EventKind, HostedAttempt, HostedText, InterviewError, OverBudget,
     PastStage, PortFuture, RunId, StageHistory, SystemClock,
@@ -88,6 +88,9 @@ impl AttemptPort for InlinePort {
     fn note(&self, _: Value, _: bool, _: Usage) -> PortFuture<'_, ()> {
         Box::pin(async {})
     }
+
+    /// Forgets it: stages that work on files have a pool, and are not executed within turns.
+    fn snapshot(&self, _: Snapshot) {}
 
     fn history(&self) -> PortFuture<'_, StageHistory> {
         let machine = self.machine.lock().unwrap_or_else(PoisonError::into_inner);

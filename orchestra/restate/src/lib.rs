@@ -25,6 +25,7 @@
 //! Workers:
 //!
 //! - `hosts`: the pipelines of a worker, and the versions that runs began with.
+//! - `workspaces`: the files on which the runs of a pool work.
 //! - `served_pools`: the pools for which workers are registered.
 //! - `shared`: what all services of a worker share.
 //! - `inline`: the attempts that a turn executes itself.
@@ -68,6 +69,7 @@ mod state;
 mod turn;
 mod wire;
 mod worker;
+mod workspaces;
 
 pub use admin::Admin;
 pub use blobs::{BlobError, Blobs};

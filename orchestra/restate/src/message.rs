@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use orchestra_core::{Answer, Budget, Context, EffectId, Question, Usage};
+use orchestra_core::{Answer, Budget, Context, EffectId, Question, Snapshot, Usage};
 use orchestra_engine::{EventKind, HostedEnd, RunEvent, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -139,6 +139,9 @@ pub struct Finished {
     pub events: Vec<EventKind>,
     /// `true` if the attempt has stored notes.
     pub noted: bool,
+    /// The state of the files that the attempt left; `None` if it is the one before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<Snapshot>,
 }
 
 impl Finished {
@@ -149,6 +152,7 @@ impl Finished {
             used: Usage::default(),
             events: Vec::new(),
             noted: false,
+            snapshot: None,
         }
     }
 }

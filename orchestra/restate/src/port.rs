@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use orchestra_core::{Answer, EffectId, Question, Usage};
+use orchestra_core::{Answer, EffectId, Question, Snapshot, Usage};
 use orchestra_engine::{
     AttemptPort, Clock as _, EventKind, HostedText, InterviewError, OverBudget, PastStage, PortFuture,
     StageHistory, SystemClock,
@@ -47,6 +47,8 @@ pub(crate) struct Port {
     /// The number of notes of the attempt.
     notes: AtomicU64,
     has_noted: AtomicBool,
+    /// The state of the files that belongs to the next note.
+    snapshot: Mutex<Option<Snapshot>>,
     reservations: Mutex<Reservations>,
     events: Mutex<Vec<EventKind>>,
     has_events: Notify,
@@ -121,6 +123,7 @@ impl Port {
             lost,
             notes: AtomicU64::new(execution.notes),
             has_noted: AtomicBool::new(execution.notes > 0),
+            snapshot: Mutex::default(),
             reservations: Mutex::default(),
             events: Mutex::default(),
             has_events: Notify::new(),
@@ -272,6 +275,11 @@ impl AttemptPort for Port {
         Box::pin(async move {
             let number = self.notes.fetch_add(1, Ordering::Relaxed);
             self.has_noted.store(true, Ordering::Relaxed);
+            let snapshot = self
+                .snapshot
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take();
             let at = SystemClock::new().now();
             let key = attempt_key(&self.run, &self.name);
             let noted = self.until_answered(async || {
@@ -293,6 +301,7 @@ impl AttemptPort for Port {
                     token: self.token,
                     number,
                     note: self.pack(&note).await?,
+                    snapshot: snapshot.clone(),
                     used,
                     run: self.run.clone(),
                 };
@@ -304,6 +313,10 @@ impl AttemptPort for Port {
                 self.lose().await
             }
         })
+    }
+
+    fn snapshot(&self, snapshot: Snapshot) {
+        *self.snapshot.lock().unwrap_or_else(PoisonError::into_inner) = Some(snapshot);
     }
 
     fn history(&self) -> PortFuture<'_, StageHistory> {

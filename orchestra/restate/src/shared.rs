@@ -12,6 +12,7 @@ use crate::hosts::Hosts;
 use crate::ingress::Ingress;
 use crate::reporter::Reporter;
 use crate::served_pools::ServedPools;
+use crate::workspaces::Workspaces;
 
 /// What all services of a worker share.
 pub(crate) struct Shared {
@@ -20,6 +21,7 @@ pub(crate) struct Shared {
     pub(crate) ingress: Ingress,
     pub(crate) reporter: Reporter,
     pub(crate) pools: Arc<ServedPools>,
+    pub(crate) workspaces: Workspaces,
     /// The kinds whose attempts are executed within turns.
     pub(crate) inline: BTreeSet<String>,
     pub(crate) slots: Semaphore,

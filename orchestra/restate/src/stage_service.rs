@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use orchestra_core::{Context as Values, Outcome};
-use orchestra_engine::{AttemptHost, HostedAttempt, HostedEnd, HostedSuspension, RunId};
+use orchestra_core::{Context as Values, Outcome, Snapshot};
+use orchestra_engine::{AttemptHost, HostedAttempt, HostedEnd, HostedSuspension, OpenedWorkspace, RunId};
 use restate_sdk::discovery::ServiceName;
 use restate_sdk::endpoint::{ContextInternal, Error};
 use restate_sdk::prelude::*;
@@ -21,8 +21,10 @@ use crate::port::{Answers, Execution, NotAwaited, Outbox, Port};
 use crate::secret::random_name;
 use crate::shared::Shared;
 use crate::wire::{
-    ATTEMPT, AnswerSignal, NoteReply, OpenRequest, STAGE, StageRequest, answer_signal, attempt_key,
+    ATTEMPT, AnswerSignal, CloseRequest, NoteReply, OpenRequest, STAGE, StageRequest, answer_signal,
+    attempt_key,
 };
+use crate::workspaces::{NoWorkspace, Workspaces};
 
 /// The size in bytes above which no value of an outcome is stored.
 const MAX_VALUE: usize = 16 * 1024 * 1024;
@@ -79,9 +81,45 @@ impl StageService {
             }
         }
     }
+
+    /// Tidies up the files of a run that has ended.
+    #[handler]
+    async fn close(&self, _ctx: Context<'_>, request: Json<CloseRequest>) -> HandlerResult<()> {
+        let Json(request) = request;
+        let _executing = self.0.executing.token();
+        self.close_files(request).await
+    }
 }
 
 impl StageService {
+    /// Tidies up the files of a run that has ended.
+    async fn close_files(&self, request: CloseRequest) -> Result<(), HandlerError> {
+        let shared = &self.0;
+        let run = RunId::new(&*request.run).map_err(|error| TerminalError::new(error.to_string()))?;
+        let place = hosts::Place {
+            name: request.pipeline,
+            sources: request.sources,
+            stages: Vec::new(),
+        };
+        let version = shared.hosts.version(&place, &shared.blobs).await?;
+        let Ok(host) = &version.host else {
+            return Ok(());
+        };
+        if !Workspaces::has_begun(&shared.blobs, &run).await? {
+            return Ok(());
+        }
+        let closed = match shared.workspaces.open(&shared.blobs, host, &run).await {
+            Ok(Some(workspace)) => workspace.end(request.restarts, request.snapshot).await,
+            Ok(None) => Ok(()),
+            Err(NoWorkspace::Workspace(error)) => Err(error),
+            Err(NoWorkspace::Blob(error)) => return Err(error.into()),
+        };
+        if let Err(error) = closed {
+            tracing::warn!(%run, "the files of the run are not tidied up: {error}");
+        }
+        Ok(())
+    }
+
     /// Returns the same service under the name of a pool. The SDK takes names from constants only, so this does what its
     /// macro does.
     pub(crate) fn in_pool(self, pool: &ServicePool) -> ServiceDefinition {
@@ -111,12 +149,18 @@ impl Service for PoolDispatcher {
     fn handle(&self, ctx: ContextInternal) -> ServiceBoxFuture {
         let service = self.0.clone();
         Box::pin(async move {
-            if ctx.handler_name() != "execute" {
-                return Err(Error::unknown_handler(ctx.service_name(), ctx.handler_name()));
-            }
-            let (input, metadata) = ctx.input().await;
-            let executed = service.execute((&ctx, metadata).into(), input).await;
-            ctx.handle_handler_result(executed);
+            let ended = match ctx.handler_name() {
+                "execute" => {
+                    let (input, metadata) = ctx.input().await;
+                    service.execute((&ctx, metadata).into(), input).await
+                }
+                "close" => {
+                    let (input, metadata) = ctx.input().await;
+                    service.close((&ctx, metadata).into(), input).await
+                }
+                other => return Err(Error::unknown_handler(ctx.service_name(), other)),
+            };
+            ctx.handle_handler_result(ended);
             ctx.end();
             Ok(())
         })
@@ -157,22 +201,33 @@ async fn execute(
         Ok(found) => found,
         // The run pauses, so that it can be resumed where the reason does not hold.
         Err(reason) => {
-            let port = new_port(&shared, execution, &answers, &lost).0;
-            let end = HostedEnd::Suspended(HostedSuspension::ChildStuck(reason));
-            drop(port.report(Finished::new(end).into()).await);
+            suspend(&shared, execution, &answers, &lost, reason).await;
             return;
         }
     };
-    let mut notes = Vec::new();
+    let (mut notes, mut files) = (Vec::new(), request.files);
     if execution.token > 1 {
-        match earlier_notes(&shared, &execution, &lost).await {
-            Some(found) => notes = found,
-            None => return,
+        let Some((found, snapshot)) = earlier_notes(&shared, &execution, &lost).await else {
+            return;
+        };
+        notes = found;
+        if let Some(snapshot) = snapshot {
+            if snapshot.joined {
+                files.joined.clear();
+            }
+            files.snapshot = Some(snapshot);
         }
     }
     execution.notes = notes.len() as u64;
     let Ok(run) = RunId::new(&*request.run) else {
         return;
+    };
+    let workspace = match open_workspace(&shared, &host, &run, &lost).await {
+        Ok(workspace) => workspace,
+        Err(reason) => {
+            suspend(&shared, execution, &answers, &lost, reason).await;
+            return;
+        }
     };
     let token = execution.token;
     let (port, outbox) = new_port(&shared, execution, &answers, &lost);
@@ -181,6 +236,8 @@ async fn execute(
     attempt.budget = request.budget;
     attempt.is_repeat = token > 1;
     attempt.notes = notes;
+    attempt.workspace = workspace;
+    attempt.files = files;
     let report = perform(&shared, &host, attempt, &port, outbox, &lost).await;
     if lost.is_cancelled() && !stop.is_cancelled() {
         // Another execution has begun.
@@ -188,6 +245,35 @@ async fn execute(
     }
     if let Err(NotAwaited) = port.report(report).await {
         tracing::info!(run = %port.run, attempt = %port.name, "the run did not wait for this execution any more");
+    }
+}
+
+/// Reports that the attempt cannot be executed here, so that the run pauses.
+async fn suspend(
+    shared: &Shared,
+    execution: Execution,
+    answers: &Answers,
+    lost: &CancellationToken,
+    reason: String,
+) {
+    let port = new_port(shared, execution, answers, lost).0;
+    let end = HostedEnd::Suspended(HostedSuspension::ChildStuck(reason));
+    drop(port.report(Finished::new(end).into()).await);
+}
+
+/// Opens the files on which the run works, if it does.
+async fn open_workspace(
+    shared: &Shared,
+    host: &AttemptHost,
+    run: &RunId,
+    lost: &CancellationToken,
+) -> Result<Option<Arc<OpenedWorkspace>>, String> {
+    let mut reading = Reading::new(run, lost);
+    loop {
+        match shared.workspaces.open(&shared.blobs, host, run).await {
+            Err(NoWorkspace::Blob(error)) if !error.is_lost() && reading.goes_on(&error).await => {}
+            opened => return opened.map_err(|error| error.to_string()),
+        }
     }
 }
 
@@ -262,20 +348,22 @@ fn new_port(
     )
 }
 
-/// Returns the notes of earlier executions, which are refused from now on. Returns `None` if a later one has begun.
+/// Returns the notes of earlier executions, which are refused from now on, and the files that belong to the last one. Returns
+/// `None` if a later one has begun.
 async fn earlier_notes(
     shared: &Shared,
     execution: &Execution,
     lost: &CancellationToken,
-) -> Option<Vec<serde_json::Value>> {
+) -> Option<(Vec<serde_json::Value>, Option<Snapshot>)> {
     let key = attempt_key(&execution.run, &execution.name);
     let request = OpenRequest {
         token: execution.token,
     };
     let mut backoff = Backoff::new();
-    let packed = loop {
+    let (packed, snapshot) = loop {
         match shared.ingress.call(ATTEMPT, &key, "open", &request).await {
-            Ok(NoteReply::Notes(notes)) => break notes,
+            Ok(NoteReply::Notes(notes)) => break (notes, None),
+            Ok(NoteReply::NotesOnFiles(notes, snapshot)) => break (notes, Some(snapshot)),
             Ok(_) => return None,
             Err(error) => {
                 tracing::warn!(run = %execution.run, attempt = %execution.name, "notes are read again: {error}");
@@ -301,7 +389,7 @@ async fn earlier_notes(
             }
         }
     }
-    Some(notes)
+    Some((notes, snapshot))
 }
 
 /// Executes the attempt on this worker, once it has a free slot. Returns the report about its end.
@@ -348,6 +436,7 @@ async fn perform(
         used: result.used,
         events: port.take_events(),
         noted: port.has_noted(),
+        snapshot: result.snapshot,
     };
     finished.into()
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use orchestra_core::{Answer, Budget, Context, EffectId, Question, RunFailure, Usage};
-use orchestra_engine::{PastStage, PinnedPipeline, RunEvent, RunId, StageHistory, Timestamp};
+use orchestra_core::{Answer, Budget, Context, EffectId, Question, RunFailure, Snapshot, Usage};
+use orchestra_engine::{PastStage, PathFiles, PinnedPipeline, RunEvent, RunId, StageHistory, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::packing::Packed;
@@ -172,6 +172,21 @@ pub(crate) struct StageRequest {
     /// The context that the stage sees.
     pub(crate) context: Packed,
     pub(crate) budget: Budget,
+    /// The state that the files of the attempt must have, if the pipeline has a workspace.
+    #[serde(default, skip_serializing_if = "PathFiles::is_untouched")]
+    pub(crate) files: PathFiles,
+}
+
+/// The end of a run that worked on files.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct CloseRequest {
+    pub(crate) run: String,
+    pub(crate) pipeline: String,
+    /// The blob with the sources of the pipeline.
+    pub(crate) sources: String,
+    pub(crate) restarts: u32,
+    /// The last snapshot of the main path.
+    pub(crate) snapshot: Option<Snapshot>,
 }
 
 /// The answer to a question of an attempt.
@@ -195,6 +210,9 @@ pub(crate) struct NoteRequest {
     pub(crate) number: u64,
     /// The note.
     pub(crate) note: Packed,
+    /// The state of the files at the note, if it has changed since the last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) snapshot: Option<Snapshot>,
     /// The message to the run about the usage since the last note, if there is any.
     pub(crate) used: Option<Envelope>,
     pub(crate) run: String,
@@ -206,6 +224,8 @@ pub(crate) struct NoteRequest {
 pub(crate) enum NoteReply {
     /// The notes so far, for an execution that begins.
     Notes(Vec<Packed>),
+    /// The same, with the latest state of the files.
+    NotesOnFiles(Vec<Packed>, Snapshot),
     Accepted,
     /// Another execution of the attempt has begun.
     OldToken,

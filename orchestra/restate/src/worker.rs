@@ -30,6 +30,7 @@ use crate::run_object::RunObject;
 use crate::served_pools::ServedPools;
 use crate::shared::Shared;
 use crate::stage_service::{ServicePool, StageService};
+use crate::workspaces::Workspaces;
 
 /// The time after which the server gives an attempt up that shows no sign of progress. Time-outs of stages are those of
 /// their pipelines.
@@ -269,6 +270,7 @@ impl WorkerBuilder {
                 blobs: self.blobs,
                 reporter: Reporter::new(ingress.clone()),
                 pools: Arc::new(ServedPools::new(ingress.clone())),
+                workspaces: Workspaces::default(),
                 ingress,
                 inline: self.inline,
                 slots: Semaphore::new(self.stages.clamp(1, Semaphore::MAX_PERMITS)),

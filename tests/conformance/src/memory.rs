@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use orchestra_core::{Context, EffectId, Machine, Usage};
+use orchestra_core::{Context, EffectId, Machine, Snapshot, Usage};
 use orchestra_engine::{
     Answer, AttemptHost, AttemptPort, Clock as _, Engine, EventKind, HostedAttempt, HostedText,
     InterviewError, OverBudget, PastStage, PortFuture, Question, RunId, StageHistory, SystemClock,
@@ -195,6 +195,8 @@ impl AttemptPort for Port {
         });
         Box::pin(async {})
     }
+
+    fn snapshot(&self, _: Snapshot) {}
 
     fn history(&self) -> PortFuture<'_, StageHistory> {
         let history = StageHistory::from_machine(&self.run.machine(), &self.effect);

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use orchestra_core::{BranchPath, EffectId, RunFailure, Snapshot};
-use orchestra_graph::Stage;
 
 use crate::driver::state::Driver;
 use crate::handlers::resolved::Resolved;
+use crate::run::path_files::PathFiles;
 use crate::run::stage::StageContext;
 use crate::run::state::{Parent, Run};
 use crate::run::workspace::{
@@ -51,40 +51,37 @@ impl Driver {
             tracing::warn!("the files of the run are not tidied up: {error}");
         }
     }
-
-    /// Describes a stage to the workspace, with the snapshot that its files must have.
-    pub(crate) fn workspace_stage(
-        &self,
-        id: &EffectId,
-        node: Stage<'_>,
-        stage: StageContext,
-        handler: &Resolved,
-    ) -> WorkspaceStage {
-        let paths = self.machine.paths_to(id);
-        let path = paths.last();
-        let joined = path.map_or(&[][..], |path| path.joined());
-        let joined = joined.iter().map(|branch| {
-            let name = self.run.path_id_of_branch(id, &branch.name);
-            (name, branch.clone())
-        });
-        WorkspaceStage {
-            path_id: self.run.path_id_of(id),
-            around: self.run.outer_path_ids(id),
-            snapshot: path.and_then(|path| path.snapshot()).cloned(),
-            joined: joined.collect(),
-            join: id.branch.steps().last().and_then(|step| {
-                let fan_out = self.run.pipeline.stage(step.fan_out).row().fan_out?;
-                Some(fan_out.join)
-            }),
-            may_write: handler.handler.may_write(node),
-            holds_children: handler.runs_children,
-            inherits: self.run.origin.parent.is_some(),
-            stage,
-        }
-    }
 }
 
 impl Run {
+    /// Describes a stage to the workspace, with the state that its files must have.
+    pub(crate) fn workspace_stage(
+        &self,
+        id: &EffectId,
+        stage: StageContext,
+        handler: &Resolved,
+        files: PathFiles,
+    ) -> WorkspaceStage {
+        let joined = files.joined.into_iter().map(|branch| {
+            let name = self.path_id_of_branch(id, &branch.name);
+            (name, branch)
+        });
+        WorkspaceStage {
+            path_id: self.path_id_of(id),
+            around: self.outer_path_ids(id),
+            snapshot: files.snapshot,
+            joined: joined.collect(),
+            join: id.branch.steps().last().and_then(|step| {
+                let fan_out = self.pipeline.stage(step.fan_out).row().fan_out?;
+                Some(fan_out.join)
+            }),
+            may_write: handler.handler.may_write(self.pipeline.stage(id.node)),
+            holds_children: handler.runs_children,
+            inherits: self.origin.parent.is_some(),
+            stage,
+        }
+    }
+
     /// Returns the id of the execution path of an attempt.
     pub(crate) fn path_id_of(&self, id: &EffectId) -> String {
         self.path_id_of_branch(id, &id.branch.name(&self.pipeline))

@@ -11,6 +11,7 @@ use crate::driver::pending::{Done, Pending};
 use crate::driver::state::Driver;
 use crate::handlers::resolved::Handlers;
 use crate::run::history::{PastStage, StageHistory};
+use crate::run::path_files::PathFiles;
 use crate::run::requests::Request;
 use crate::run::stage::StageContext;
 use crate::run::state::Run;
@@ -86,7 +87,8 @@ impl Driver {
         let context = StageContext::new(run.clone(), id.clone(), context, is_repeat, notes);
         let context = context.answered(answer);
         let files = self.files.as_ref().map(|files| {
-            let stage = self.workspace_stage(&id, stage, context.clone(), resolved);
+            let state = PathFiles::from_machine(&self.machine, &id);
+            let stage = run.workspace_stage(&id, context.clone(), resolved, state);
             (Box::new(stage), files.clone())
         });
         Ok(Attempt::begin(run, resolved, stage, id, context, files))

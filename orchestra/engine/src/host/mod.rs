@@ -1,19 +1,21 @@
 //! The execution of single attempts for runs that another process decides about.
 
 pub(crate) mod child;
+mod files;
 mod interviewer;
+mod one_pool;
 mod serve;
 
 use std::sync::Arc;
 
-use orchestra_core::{Answer, Budget, Context, EffectId, Outcome, SharedPipeline, Usage};
+use orchestra_core::{Answer, Budget, Context, EffectId, Outcome, SharedPipeline, Snapshot, Usage};
 use orchestra_graph::kind;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::driver::attempt::Attempt;
-use crate::error::{Refusal, Refusals, StartError};
+use crate::error::{Refusals, StartError};
 use crate::event::RunEvent;
 use crate::gates::interview::SharedInterviewer;
 use crate::handlers::registry::Registry;
@@ -22,10 +24,12 @@ use crate::host::interviewer::PortInterviewer;
 use crate::host::serve::{Requests, records_of_branches};
 use crate::id::RunId;
 use crate::run::hosted_text::HostedText;
+use crate::run::path_files::PathFiles;
 use crate::run::port::AttemptPort;
 use crate::run::settings::RunSettings;
 use crate::run::stage::StageContext;
 use crate::run::state::{Origin, Run};
+use crate::run::workspace::{OpenedWorkspace, RunFiles};
 use crate::setup::initial_context::initial_context;
 use crate::setup::resolve::{BoundPipeline, resolve};
 use crate::setup::settings::EngineSettings;
@@ -38,8 +42,11 @@ use crate::stage_end::{Suspension, SuspensionCause};
 /// [`Effect::RunNode`](orchestra_core::Effect) to a host as a [`HostedAttempt`], and passes the result to the machine. The
 /// handler sees the same [`StageContext`] as in a run of this process; its requests go through an [`AttemptPort`].
 ///
-/// Not available: the files of a workspace, manager loops, and the artifacts of other attempts. The driver starts the
-/// [child runs](AttemptHost::child) of sub-pipelines itself. [`AttemptPort`] has an example.
+/// If the engine has a workspace, all stages must be in one [pool](orchestra_graph::Stage::pool): the attempts are executed
+/// on the machine that has the files, and the driver carries the snapshots ([`PathFiles`], [`HostedResult::snapshot`]).
+///
+/// Not available: manager loops, sub-pipelines that work on the files of a workspace, and the artifacts of other attempts.
+/// The driver starts the [child runs](AttemptHost::child) of sub-pipelines itself. [`AttemptPort`] has an example.
 ///
 /// ```
 /// use orchestra_engine::Engine;
@@ -87,6 +94,10 @@ pub struct HostedAttempt {
     pub notes: Vec<Value>,
     /// The answer to the next question of the stage, if it was given while no process executed the attempt.
     pub answer: Option<Answer>,
+    /// The workspace of the run, from [`AttemptHost::open_workspace`].
+    pub workspace: Option<Arc<OpenedWorkspace>>,
+    /// The state that the files of the attempt must have there.
+    pub files: PathFiles,
 }
 
 impl HostedAttempt {
@@ -100,6 +111,8 @@ impl HostedAttempt {
             is_repeat: false,
             notes: Vec::new(),
             answer: None,
+            workspace: None,
+            files: PathFiles::default(),
         }
     }
 }
@@ -183,6 +196,8 @@ pub struct HostedResult {
     pub used: Usage,
     /// The texts that the attempt stored, without secrets.
     pub texts: Vec<HostedText>,
+    /// The state of the files that the attempt left, which belongs to its outcome; `None` if it is the one before.
+    pub snapshot: Option<Snapshot>,
 }
 
 impl AttemptHost {
@@ -196,17 +211,10 @@ impl AttemptHost {
         let BoundPipeline {
             pipeline, registry, ..
         } = bound;
-        if settings.workspace.is_some() {
+        if let Some(refusal) = one_pool::refuse(&settings, &pipeline, &handlers) {
             return Err(Refusals {
                 pipeline: pipeline.name.to_string(),
-                list: vec![Refusal {
-                    code: "hosted_workspace",
-                    file: Default::default(),
-                    position: Default::default(),
-                    message: "attempts of runs that another process decides about cannot work on the files of a workspace; \
-                              build the engine without one"
-                        .to_owned(),
-                }],
+                list: vec![refusal],
             });
         }
         Ok(AttemptHost {
@@ -240,14 +248,16 @@ impl AttemptHost {
     ) -> HostedResult {
         let run = self.run_of(&attempt, &port);
         let id = attempt.id.clone();
-        let mut requests = Requests::new(&run, &*port, attempt.notes.len());
+        let workspace = attempt.workspace.as_ref();
+        let files = workspace.map(|opened| Arc::new(RunFiles::new(opened.session.clone())));
+        let mut requests = Requests::new(&run, &*port, files.clone(), attempt.notes.len());
         let mut records = records_of_branches(&attempt.context);
         if id.attempt > 1 {
             // The previous attempt of the visit may have left a conversation to continue.
             records.push(id.record(&self.pipeline));
         }
         requests.fetch(records.into_iter()).await;
-        let end = match self.begin(&run, attempt) {
+        let end = match self.begin(&run, attempt, files.clone()) {
             Ok(mut begun) => {
                 let ended = tokio::select! {
                     biased;
@@ -270,6 +280,7 @@ impl AttemptHost {
             end,
             used: run.attempts.usage.take(&id).unwrap_or_default(),
             texts: run.texts_of(&id),
+            snapshot: files.and_then(|files| files.take(&id)),
         };
         run.close();
         result
@@ -304,7 +315,12 @@ impl AttemptHost {
         Arc::new(run)
     }
 
-    fn begin<'h>(&'h self, run: &Arc<Run>, attempt: HostedAttempt) -> Result<Attempt<'h>, Box<Outcome>> {
+    fn begin<'h>(
+        &'h self,
+        run: &Arc<Run>,
+        attempt: HostedAttempt,
+        files: Option<Arc<RunFiles>>,
+    ) -> Result<Attempt<'h>, Box<Outcome>> {
         let stage = self.pipeline.stage(attempt.id.node);
         let Some(resolved) = self.handlers.handler(stage) else {
             let reason = format!("no handler of kind `{}`", stage.kind());
@@ -321,6 +337,11 @@ impl AttemptHost {
         let notes = (!attempt.notes.is_empty()).then(|| attempt.notes.into());
         let (id, is_repeat) = (attempt.id, attempt.is_repeat);
         let context = StageContext::new(run.clone(), id.clone(), attempt.context, is_repeat, notes);
-        Attempt::begin(run, resolved, stage, id, context.answered(attempt.answer), None)
+        let context = context.answered(attempt.answer);
+        let files = files.map(|files| {
+            let stage = run.workspace_stage(&id, context.clone(), resolved, attempt.files);
+            (Box::new(stage), files)
+        });
+        Attempt::begin(run, resolved, stage, id, context, files)
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
+use std::sync::Arc;
 
 use orchestra_core::Context;
 use serde_json::Value;
@@ -10,6 +11,7 @@ use crate::run::history::{PastStage, StageHistory};
 use crate::run::port::AttemptPort;
 use crate::run::requests::Request;
 use crate::run::state::Run;
+use crate::run::workspace::RunFiles;
 
 /// The context key of the results of a parallel block, which name the visits of its branches.
 const RESULTS: &str = "parallel.results";
@@ -18,17 +20,24 @@ const RESULTS: &str = "parallel.results";
 pub(super) struct Requests<'r> {
     run: &'r Run,
     port: &'r dyn AttemptPort,
+    files: Option<Arc<RunFiles>>,
     fetched: BTreeSet<String>,
     /// The number of notes of the attempt.
     notes: usize,
 }
 
 impl<'r> Requests<'r> {
-    pub(super) fn new(run: &'r Run, port: &'r dyn AttemptPort, notes: usize) -> Requests<'r> {
+    pub(super) fn new(
+        run: &'r Run,
+        port: &'r dyn AttemptPort,
+        files: Option<Arc<RunFiles>>,
+        notes: usize,
+    ) -> Requests<'r> {
         run.questions.count_from_note(notes);
         Requests {
             run,
             port,
+            files,
             fetched: BTreeSet::new(),
             notes,
         }
@@ -57,6 +66,9 @@ impl<'r> Requests<'r> {
                     redactor.value(&mut note);
                 }
                 let used = self.run.attempts.usage.take(&id).unwrap_or_default();
+                if let Some(snapshot) = self.files.as_ref().and_then(|files| files.take(&id)) {
+                    self.port.snapshot(snapshot);
+                }
                 self.port.note(note, checkpoint, used).await;
                 self.notes += 1;
                 self.run.questions.count_from_note(self.notes);

@@ -8,6 +8,7 @@ mod files;
 pub(crate) mod history;
 pub(crate) mod hosted_text;
 pub(crate) mod model_output;
+pub(crate) mod path_files;
 pub(crate) mod port;
 mod questions;
 pub(crate) mod requests;

@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 
-use orchestra_core::{Answer, Question, Usage};
+use orchestra_core::{Answer, Question, Snapshot, Usage};
 use serde_json::Value;
 
 use crate::budget::OverBudget;
@@ -32,6 +32,7 @@ pub type PortFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 ///     fn note(&self, _: serde_json::Value, _: bool, _: Usage) -> PortFuture<'_, ()> {
 ///         Box::pin(async {})
 ///     }
+///     fn snapshot(&self, _: Snapshot) {}
 ///     fn history(&self) -> PortFuture<'_, StageHistory> {
 ///         let machine = self.0.lock().unwrap_or_else(|error| error.into_inner());
 ///         let history = StageHistory::from_machine(&machine, &self.1);
@@ -74,6 +75,10 @@ pub type PortFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub trait AttemptPort: Send + Sync + 'static {
     /// Stores a note with the usage of the attempt since the last one; ready once both are durable (rule D1).
     fn note(&self, note: Value, checkpoint: bool, used: Usage) -> PortFuture<'_, ()>;
+
+    /// Passes on the state of the files of the stage, which is stored together with the next note. Attempts without a
+    /// workspace have none.
+    fn snapshot(&self, snapshot: Snapshot);
 
     /// Returns the history of the stage ([`StageHistory::from_machine`]).
     fn history(&self) -> PortFuture<'_, StageHistory>;

@@ -154,7 +154,7 @@ fn errors(
 
 /// Returns whether a stage needs a handler. The core itself decides start, exit and routing nodes of the built-in
 /// kinds.
-fn needs_handler(stage: Stage<'_>) -> bool {
+pub(crate) fn needs_handler(stage: Stage<'_>) -> bool {
     match stage.row().role {
         Role::Start => stage.kind() != kind::START,
         Role::Exit => stage.kind() != kind::EXIT,

@@ -12,7 +12,7 @@ use orchestra_engine::{
     Answer, AttemptHost, AttemptPort, BackendError, Budget, CallbackInterviewer, CodergenBackend,
     CodergenReply, CodergenRequest, Engine, EngineBuilder, EventKind, HostedAttempt, HostedEnd, HostedResult,
     HostedSuspension, HostedText, InterviewError, Outcome, OverBudget, PastStage, PortFuture, Question,
-    QuestionKind, RunFailure, RunId, StageFile, StageHistory, Usage,
+    QuestionKind, RunFailure, RunId, Snapshot, StageFile, StageHistory, Usage,
 };
 use orchestra_graph::Pipeline;
 use serde_json::{Value, json};
@@ -43,6 +43,8 @@ impl AttemptPort for Port {
             self.0.notes.lock().unwrap().push((note, used));
         })
     }
+
+    fn snapshot(&self, _: Snapshot) {}
 
     fn history(&self) -> PortFuture<'_, StageHistory> {
         let history = StageHistory::from_machine(self.0.machine.lock().unwrap().as_ref().unwrap(), &self.1);

@@ -378,6 +378,7 @@ impl RunObject {
             state: Packed::pack(blobs, ctx.key(), &(), LARGE_STATE).await?,
             stale: None,
             is_parked: false,
+            has_files: false,
             events: LatestEvents::default(),
         };
         let opened = Opened {

@@ -4,12 +4,14 @@ use std::collections::BTreeSet;
 
 use orchestra_core::EffectId;
 use orchestra_engine::{HostedEnd, HostedSuspension};
+use restate_sdk::context::RequestTarget;
 use restate_sdk::prelude::*;
 
 use crate::message::{Finished, Message, Outgoing, Sent};
 use crate::run_object::stored::Obstacle;
 use crate::run_object::taking::Taking;
-use crate::wire::STAGE;
+use crate::state::Phase;
+use crate::wire::{CloseRequest, STAGE};
 
 impl Taking<'_, '_> {
     /// Returns the pool that executes an attempt; `None` if any worker may.
@@ -23,6 +25,33 @@ impl Taking<'_, '_> {
             Some(pool) => service_of(pool),
             None => STAGE.to_owned(),
         }
+    }
+
+    /// Returns the pool that has the files on which the run works, if it does.
+    pub(super) fn files_pool(&self) -> Option<&str> {
+        let host = self.opened.version.host.as_ref().ok()?;
+        host.workspace_pool()
+    }
+
+    /// Lets the pool that has the files of the run tidy them up, once nothing of the run is executed any more.
+    pub(super) fn close_files(&mut self) {
+        let open = &self.opened.run;
+        let has_ended = matches!(open.state.phase, Phase::Ended(_)) && open.state.stages.is_empty();
+        let Some(pool) = self.files_pool().filter(|_| self.record.has_files && has_ended) else {
+            return;
+        };
+        let run = open.machine().state();
+        let facts = &self.record.facts;
+        let request = CloseRequest {
+            run: self.ctx.key().to_owned(),
+            pipeline: facts.pipeline.clone(),
+            sources: facts.sources.clone(),
+            restarts: run.totals.restarts,
+            snapshot: run.main.snapshot().cloned(),
+        };
+        let target = RequestTarget::service(service_of(pool), "close");
+        self.ctx.request::<_, ()>(target, Json(request)).send();
+        self.record.has_files = false;
     }
 
     /// Pauses the run instead of sending an attempt to a pool that the server does not know, where it would stop all later

@@ -25,6 +25,9 @@ pub(super) struct Record {
     /// `true` if no turn can be taken. The reason has a key of its own.
     #[serde(default)]
     pub(super) is_parked: bool,
+    /// `true` if attempts were sent to a pool whose files they work on, and the run has not left them yet.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) has_files: bool,
     pub(super) events: LatestEvents,
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use orchestra_core::EffectId;
-use orchestra_engine::{HostedEnd, RunEvent, Timestamp};
+use orchestra_engine::{HostedEnd, PathFiles, RunEvent, Timestamp};
 use restate_sdk::context::RequestTarget;
 use restate_sdk::prelude::*;
 use serde_json::value::RawValue;
@@ -165,6 +165,7 @@ impl<'t, 'c> Taking<'t, 'c> {
                 }
             }
         }
+        self.record.has_files |= !sent.is_empty() && self.files_pool().is_some();
         for (effect, handle) in sent {
             let invocation = handle.await?.invocation_id().to_owned();
             let stages = &mut self.opened.run.state.stages;
@@ -176,6 +177,7 @@ impl<'t, 'c> Taking<'t, 'c> {
             let target = RequestTarget::object(RUN, run, "start_child");
             self.ctx.request::<_, ()>(target, Json(request)).send();
         }
+        self.close_files();
         self.report_to_parent().await?;
         self.store_events(events).await?;
         self.store_record().await
@@ -192,6 +194,10 @@ impl<'t, 'c> Taking<'t, 'c> {
             } => {
                 let run = ctx.key();
                 let context = Packed::pack(&self.shared.blobs, run, &context, LARGE_STATE).await?;
+                let files = match self.files_pool() {
+                    Some(_) => PathFiles::from_machine(self.opened.run.machine(), &effect),
+                    None => PathFiles::default(),
+                };
                 let request = StageRequest {
                     run: run.to_owned(),
                     secret: facts.secret.clone(),
@@ -202,6 +208,7 @@ impl<'t, 'c> Taking<'t, 'c> {
                     token,
                     context,
                     budget,
+                    files,
                 };
                 let target = RequestTarget::service(self.service(&effect), "execute");
                 let handle = ctx.request::<_, ()>(target, Json(request)).send();

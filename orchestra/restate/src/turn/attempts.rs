@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use orchestra_core::{Answer, EffectId, Event, Outcome, Question, Room, RunFailure, Usage};
+use orchestra_core::{Answer, EffectId, Event, Outcome, Question, Room, RunFailure, Snapshot, Usage};
 use orchestra_engine::{EventKind, HostedEnd, HostedSuspension, node_budget};
 
 use crate::message::{Finished, Outgoing, Refused, Reply, Report};
@@ -48,7 +48,7 @@ impl Taking<'_> {
                         live.claims
                     );
                     let outcome = Outcome::fail_terminal(reason).with_code("interrupted");
-                    self.attempt_ended(effect, HostedEnd::Outcome(outcome), Usage::default());
+                    self.attempt_ended(effect, HostedEnd::Outcome(outcome), Usage::default(), None);
                     self.turn.reply = Reply::Refused(Refused::NotAwaited);
                     return Ok(());
                 }
@@ -68,13 +68,14 @@ impl Taking<'_> {
                     used,
                     events,
                     noted,
+                    snapshot,
                 } = *finished;
                 self.emit_all(events);
                 if matches!(end, HostedEnd::Outcome(_)) && (noted || token > 1) {
                     let effect = effect.clone();
                     self.turn.outgoing.push(Outgoing::Forget { effect });
                 }
-                self.attempt_ended(effect, end, used);
+                self.attempt_ended(effect, end, used, snapshot);
                 Ok(())
             }
             (Some(live), Report::Reserved { number, most }) if !live.cancelled => self.reserve(Reserved {
@@ -106,7 +107,13 @@ impl Taking<'_> {
     }
 
     /// Applies the end of an attempt. One that the run does not wait for was reported before, and changes nothing.
-    pub(super) fn attempt_ended(&mut self, effect: EffectId, end: HostedEnd, used: Usage) {
+    pub(super) fn attempt_ended(
+        &mut self,
+        effect: EffectId,
+        end: HostedEnd,
+        used: Usage,
+        snapshot: Option<Snapshot>,
+    ) {
         let live = self.state.stages.iter().position(|stage| stage.effect == effect);
         let Some(mut live) = live.map(|at| self.state.stages.remove(at)) else {
             return;
@@ -127,6 +134,10 @@ impl Taking<'_> {
             // Where the run has gone on without the attempt, the machine does not wait for it any more.
             HostedEnd::Outcome(outcome) => {
                 self.drop_withheld(|withheld| *withheld == effect);
+                if let Some(snapshot) = snapshot {
+                    let id = effect.clone();
+                    self.on(Event::Snapshot { id, snapshot });
+                }
                 self.on(Event::NodeFinished { id: effect, outcome });
             }
             // The run goes on without it, or its repeat is withheld.
@@ -170,7 +181,7 @@ impl Taking<'_> {
 
     /// Sends an attempt again whose execution no longer exists.
     pub(super) fn lose(&mut self, effect: EffectId) {
-        self.attempt_ended(effect, HostedEnd::Cancelled, Usage::default());
+        self.attempt_ended(effect, HostedEnd::Cancelled, Usage::default(), None);
     }
 
     /// Reserves the usage of a call of a model, in the budgets of the run and of the node.
