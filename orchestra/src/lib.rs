@@ -94,6 +94,8 @@
 //! - `sessions`: the index of runs in SQLite: the module `sessions`.
 //! - `restate`: runs on a distributed engine, a Restate server: the module `restate`; with `cli`, also the command
 //!   `serve-restate` and the option `--on` of commands about runs.
+//! - `restate-s3`: the large values of such runs in a bucket: `Blobs::open("s3://bucket/prefix")`; with `cli`, also
+//!   `--blobs s3://BUCKET/PREFIX`.
 //! - `server`: the HTTP server and its web page: the module `server`; with `cli`, also the command `serve`.
 //! - `doc-picture`: a picture of the pipeline in the documentation of each generated module, as SVG with links to its
 //!   nodes. Without it, the picture is text for Mermaid.

@@ -73,6 +73,14 @@ pub enum BlobError {
         /// The name.
         name: String,
     },
+    /// No store can be opened at a location.
+    #[error("`{location}` cannot be the store of blobs: {reason}")]
+    Location {
+        /// The location.
+        location: String,
+        /// The reason.
+        reason: String,
+    },
     /// The store cannot be reached, or refuses.
     #[error("the blob store cannot be used: {0}")]
     Store(#[from] object_store::Error),

@@ -15,6 +15,7 @@
 //! Storage and requests:
 //!
 //! - `blobs`: the store of large values, texts and events.
+//! - `blob_location`: the store at a location that a person names.
 //! - `packing`: the replacement of large values by references to blobs.
 //! - `wire`: the requests between clients, workers and objects.
 //! - `names`: numbered keys of the state of an object.
@@ -46,6 +47,7 @@
 
 mod admin;
 mod attempt_object;
+mod blob_location;
 mod blobs;
 mod client;
 mod client_error;

@@ -20,9 +20,9 @@ pub(crate) struct ServerOptions {
     /// complete id
     #[arg(long, value_name = "URL")]
     pub(crate) on: Option<String>,
-    /// The folder of large values, which all workers and clients of the server share [default: `blobs` beside the folder
-    /// of runs]
-    #[arg(long, value_name = "DIR", requires = "on")]
+    /// The folder of large values, which all workers and clients of the server share, or a bucket as in
+    /// `s3://BUCKET/PREFIX` [default: `blobs` beside the folder of runs]
+    #[arg(long, value_name = "DIR or URL", requires = "on")]
     pub(crate) blobs: Option<PathBuf>,
 }
 
@@ -50,9 +50,9 @@ pub(crate) struct ServeRestateArgs {
     /// Start a Restate server on this machine at these addresses; it stores its data beside the folder of runs
     #[arg(long)]
     pub(crate) with_server: bool,
-    /// The folder of large values, which all workers and clients of the server share [default: `blobs` beside the folder
-    /// of runs]
-    #[arg(long, value_name = "DIR")]
+    /// The folder of large values, which all workers and clients of the server share, or a bucket as in
+    /// `s3://BUCKET/PREFIX` [default: `blobs` beside the folder of runs]
+    #[arg(long, value_name = "DIR or URL")]
     pub(crate) blobs: Option<PathBuf>,
     /// Also execute the stages whose attribute `pool` is this
     #[arg(long, value_name = "NAME")]
@@ -79,9 +79,9 @@ pub(crate) struct ExportedServer {
     /// The ingress of the Restate server
     #[arg(long, value_name = "URL", default_value = INGRESS)]
     pub(crate) on: String,
-    /// The folder of large values, which all workers and clients of the server share [default: `blobs` beside the folder
-    /// of runs]
-    #[arg(long, value_name = "DIR")]
+    /// The folder of large values, which all workers and clients of the server share, or a bucket as in
+    /// `s3://BUCKET/PREFIX` [default: `blobs` beside the folder of runs]
+    #[arg(long, value_name = "DIR or URL")]
     pub(crate) blobs: Option<PathBuf>,
 }
 

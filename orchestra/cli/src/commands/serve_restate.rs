@@ -4,13 +4,13 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use orchestra_engine::{Engine, Entry};
-use orchestra_restate::{Admin, Blobs, ClientError, LocalServer, LocalServerError, Worker};
+use orchestra_restate::{Admin, ClientError, LocalServer, LocalServerError, Worker};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
-use super::on_restate::errors::{blob_error, client_error, local_server_error, worker_error};
-use super::on_restate::server_runs::check_url;
+use super::on_restate::errors::{client_error, local_server_error, worker_error};
+use super::on_restate::server_runs::{check_url, open_blobs};
 use super::served::{ServedPipelines, pipeline_name};
 use crate::args::{Lints, ServeRestateArgs};
 use crate::error::{CliError, Exit};
@@ -39,8 +39,7 @@ pub(crate) fn serve_restate(
         check_url("--url", url)?;
     }
     let served = work(args, program, pipelines, terminal)?;
-    let folder = args.runs.blobs(args.blobs.as_deref());
-    let blobs = Blobs::in_folder(&folder).map_err(|error| blob_error(&error))?;
+    let blobs = open_blobs(&args.runs, args.blobs.as_deref())?;
     let names: Vec<String> = served.iter().map(|(entry, _)| entry.name().to_owned()).collect();
     let mut builder = Worker::builder(&args.on, blobs);
     for (entry, engine) in served {

@@ -497,6 +497,21 @@ fn without_a_server_the_install_command_is_printed() {
         "{}",
         unreached.stderr
     );
+    for (blobs, reason) in [
+        ("s3://", "it names no bucket"),
+        ("gs://runs", "only folders and `s3://` are supported"),
+    ] {
+        let refused = scratch
+            .call(&["status", "run", "--on", &ingress, "--blobs", blobs])
+            .exits(2);
+        assert_eq!(
+            refused.stderr,
+            format!(
+                "error[blobs]: `{blobs}` cannot be the store of blobs: {reason}\n  help: `--blobs` takes a folder, or \
+                 `s3://BUCKET/PREFIX` with the feature `restate-s3`\n"
+            )
+        );
+    }
     let empty = Scratch::new();
     let nothing = empty
         .call(&[

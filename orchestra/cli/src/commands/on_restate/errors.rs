@@ -39,9 +39,14 @@ pub(in crate::commands) fn client_error(error: &ClientError, program: &str) -> C
 
 /// Converts an error of the store of blobs.
 pub(in crate::commands) fn blob_error(error: &BlobError) -> CliError {
-    CliError::usage("blobs", error.to_string())
+    let converted = CliError::usage("blobs", error.to_string());
+    if let BlobError::Location { .. } = error {
+        return converted
+            .help("`--blobs` takes a folder, or `s3://BUCKET/PREFIX` with the feature `restate-s3`");
+    }
+    converted
         .exit(Exit::RunFailed)
-        .help("`--blobs` names the folder that all workers and clients of the server share")
+        .help("`--blobs` names the store that all workers and clients of the server share")
 }
 
 /// Converts the error of a server on this machine.

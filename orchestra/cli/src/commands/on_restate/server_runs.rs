@@ -10,6 +10,15 @@ use crate::args::{RUNS, RunsDir, ServerOptions};
 use crate::error::CliError;
 use crate::runs::shell_quoted;
 
+/// Opens the store of large values that was requested, or that beside the folder of runs.
+pub(in crate::commands) fn open_blobs(runs: &RunsDir, requested: Option<&Path>) -> Result<Blobs, CliError> {
+    let opened = match requested.and_then(Path::to_str) {
+        Some(location) => Blobs::open(location),
+        None => Blobs::in_folder(&runs.blobs(requested)),
+    };
+    opened.map_err(|error| blob_error(&error))
+}
+
 /// The runs on a Restate server.
 #[derive(Clone)]
 pub(super) struct ServerRuns {
@@ -28,8 +37,7 @@ impl ServerRuns {
         program: &str,
     ) -> Result<ServerRuns, CliError> {
         check_url("--on", on)?;
-        let folder = runs.blobs(options.blobs.as_deref());
-        let blobs = Blobs::in_folder(&folder).map_err(|error| blob_error(&error))?;
+        let blobs = open_blobs(runs, options.blobs.as_deref())?;
         let client = Client::new(on, blobs).map_err(|error| client_error(&error, program))?;
         let mut words = vec!["--on".to_owned(), client.url().to_owned()];
         if let Some(blobs) = &options.blobs {
