@@ -122,6 +122,8 @@ trait BoundPipeline: Send + Sync {
 
     fn version(&self, pinned: &PinnedPipeline) -> Option<SharedPipeline>;
 
+    fn unchecked_version(&self, pinned: &PinnedPipeline) -> Option<SharedPipeline>;
+
     fn host(&self, engine: &Engine, pipeline: SharedPipeline) -> Result<AttemptHost, Refusals>;
 }
 
@@ -156,6 +158,14 @@ where
         let mut versions = versions.map(|version| SharedPipeline::Static(version.pipeline));
         let version = versions.find(|version| pinned.is_of(version));
         version.or_else(|| pinned.load(&self.transforms))
+    }
+
+    fn unchecked_version(&self, pinned: &PinnedPipeline) -> Option<SharedPipeline> {
+        let version = self
+            .version(pinned)
+            .or_else(|| pinned.load_unchecked(&self.transforms));
+        // A compiled pipeline was loaded without transforms.
+        version.or_else(|| pinned.load_unchecked(&[]))
     }
 
     fn host(&self, engine: &Engine, pipeline: SharedPipeline) -> Result<AttemptHost, Refusals> {
@@ -272,6 +282,13 @@ impl Entry {
     /// otherwise one that is loaded from its source. Returns `None` if the source is no longer valid.
     pub fn version(&self, pinned: &PinnedPipeline) -> Option<SharedPipeline> {
         self.bound.version(pinned)
+    }
+
+    /// Returns the version of the pipeline that a run began with also if its source is no longer valid, so that the state of
+    /// the run can be carried over to another version. Nothing must execute it. Returns `None` if the source cannot be
+    /// understood any more.
+    pub fn unchecked_version(&self, pinned: &PinnedPipeline) -> Option<SharedPipeline> {
+        self.bound.unchecked_version(pinned)
     }
 
     /// Creates a host that executes single attempts of a [version](Entry::version) of the pipeline, for runs that another

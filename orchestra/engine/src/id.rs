@@ -72,7 +72,13 @@ impl RunId {
 
     /// Returns the id of a child run, made from the id of its parent run and the key of the attempt that started it,
     /// such as `nightly-7-supervise-1`. An id that is too long is cut and ends in a hash of the whole.
-    pub(crate) fn of_child(parent: &RunId, attempt_key: &str) -> RunId {
+    ///
+    /// ```
+    /// let run = orchestra_engine::RunId::new("nightly-7")?;
+    /// assert_eq!(&*orchestra_engine::RunId::of_child(&run, "build#1/1"), "nightly-7-build-1");
+    /// # Ok::<(), orchestra_engine::InvalidRunId>(())
+    /// ```
+    pub fn of_child(parent: &RunId, attempt_key: &str) -> RunId {
         let mut id = format!("{parent}-");
         let key = attempt_key.strip_suffix("/1").unwrap_or(attempt_key);
         let plain = |c: char| {

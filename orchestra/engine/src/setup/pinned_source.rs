@@ -53,6 +53,36 @@ impl PinnedPipeline {
     pub fn load(&self, transforms: &[Arc<dyn Transform>]) -> Option<SharedPipeline> {
         load_pinned(&self.pipeline, &self.children, transforms)
     }
+
+    /// Loads the table of the pipeline also if a check rejects it, so that the state of a run can be carried over from it
+    /// to another pipeline. Nothing must execute it. Returns `None` if the source cannot be understood any more, or would
+    /// have another meaning.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use orchestra_engine::PinnedPipeline;
+    /// # use orchestra_graph::{Diagnostic, Graph, Source, Transform, load};
+    /// # let text = "digraph { start -> build -> exit }";
+    /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+    /// let pinned = PinnedPipeline::from_pipeline(&pipeline);
+    /// let forbid: Arc<dyn Transform> = Arc::new(Forbid);
+    /// # struct Forbid;
+    /// # impl Transform for Forbid {
+    /// #     fn name(&self) -> &str { "forbid" }
+    /// #     fn apply(&self, graph: Graph, diagnostics: &mut Vec<Diagnostic>) -> Graph {
+    /// #         diagnostics.push(Diagnostic::error("forbidden", "no builds", Default::default()));
+    /// #         graph
+    /// #     }
+    /// # }
+    /// assert!(pinned.load(&[forbid.clone()]).is_none());
+    /// assert_eq!(pinned.load_unchecked(&[forbid]).expect("it can be read").nodes.len(), 3);
+    /// ```
+    pub fn load_unchecked(&self, transforms: &[Arc<dyn Transform>]) -> Option<SharedPipeline> {
+        let loaded = load_sources(&self.pipeline, &self.children, transforms);
+        let pipeline = Pipeline::from_analysis(&loaded.analysis())?;
+        let is_same = PinnedSource::from_pipeline(&pipeline).hash == self.pipeline.hash;
+        is_same.then(|| SharedPipeline::from(pipeline))
+    }
 }
 
 /// Returns the source of a pipeline, and the sources of its child pipelines and prompts, to be stored with a run.
