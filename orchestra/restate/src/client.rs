@@ -170,6 +170,34 @@ impl Client {
     /// # Errors
     /// The server cannot be reached, the run has ended, or the reason for which it was parked still holds.
     pub async fn resume(&self, run: &RunId, admin: Option<&Admin>) -> Result<(), ClientError> {
+        self.resume_in(run, admin, false).await
+    }
+
+    /// Resumes a run that was paused or parked, in the version of its pipeline that workers have now (rule D6). The state of
+    /// the run is carried over as the embedded engine does it. A run that follows this version already is resumed as it is.
+    ///
+    /// ```
+    /// # async fn repair(client: orchestra_restate::Client) -> Result<(), orchestra_restate::ClientError> {
+    /// let run = orchestra_engine::RunId::new("nightly-7").expect("valid");
+    /// client.pause(&run, "the graph is repaired").await?;
+    /// // Deploy workers with the changed pipeline, then:
+    /// client.accept_changes(&run, None).await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// The server cannot be reached, the run is being executed or has ended, a child run is in progress, or the run cannot go
+    /// on in the changed pipeline from where it is. The run is unchanged then.
+    pub async fn accept_changes(&self, run: &RunId, admin: Option<&Admin>) -> Result<(), ClientError> {
+        self.resume_in(run, admin, true).await
+    }
+
+    async fn resume_in(
+        &self,
+        run: &RunId,
+        admin: Option<&Admin>,
+        accept_changes: bool,
+    ) -> Result<(), ClientError> {
         let mut lost = Vec::new();
         if let Some(admin) = admin
             && let Ok(status) = self.own_status(run).await
@@ -182,7 +210,12 @@ impl Client {
             }
         }
         let at = SystemClock::new().now();
-        self.call(run, "resume", &ResumeRequest { lost, at }).await
+        let request = ResumeRequest {
+            lost,
+            accept_changes,
+            at,
+        };
+        self.call(run, "resume", &request).await
     }
 
     /// Returns the status of a run, with the open questions of its children.

@@ -10,6 +10,7 @@
 //!
 //! - `state`: the state of a run between two turns.
 //! - `message`: the messages of a run, and what a turn sends.
+//! - `change`: the adaptation of a state and of messages to a changed pipeline.
 //! - `turn`: one turn, without effects of its own.
 //!
 //! Storage and requests:
@@ -49,6 +50,7 @@ mod admin;
 mod attempt_object;
 mod blob_location;
 mod blobs;
+mod change;
 mod client;
 mod client_error;
 mod export;

@@ -1,5 +1,6 @@
 //! The refusals of requests, with their HTTP statuses and codes.
 
+use orchestra_engine::StartError;
 use restate_sdk::prelude::{HandlerError, TerminalError};
 
 use crate::message::Refused;
@@ -12,6 +13,15 @@ pub(crate) enum Refusal {
     /// The pipeline, its parameters or the id of the run do not allow the start.
     Start(String),
     ForeignSecret,
+    /// The run cannot be moved to the present version of its pipeline.
+    Change(StartError),
+    /// A run cannot be moved while this child run of this stage is in progress.
+    ChildInProgress {
+        child: String,
+        stage: String,
+    },
+    /// A child run cannot be moved without this parent.
+    IsChild(String),
     /// No worker can take a turn.
     Parked(String),
     Message(Refused),
@@ -32,6 +42,19 @@ pub(crate) fn refused(refusal: Refusal) -> HandlerError {
             403,
             "foreign_secret",
             "the report does not name the secret of the run".to_owned(),
+        ),
+        Refusal::Change(error) => (409, error.code(), error.to_string()),
+        Refusal::ChildInProgress { child, stage } => (
+            409,
+            "child_in_progress",
+            format!(
+                "the child run `{child}` of `{stage}` is in progress, and follows the pipeline that the run began with"
+            ),
+        ),
+        Refusal::IsChild(parent) => (
+            409,
+            "child_run",
+            format!("a child run follows the pipeline of its parent; its parent is `{parent}`"),
         ),
         Refusal::Parked(reason) => (
             409,

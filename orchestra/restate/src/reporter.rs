@@ -20,8 +20,15 @@ const FULL: usize = 512 * 1024;
 #[derive(Clone)]
 pub(crate) struct Reporter {
     ingress: Ingress,
-    /// The reports that wait, for each run to which a request is on its way.
-    waiting: Arc<Mutex<HashMap<String, Vec<Waiting>>>>,
+    /// The reports that wait, for each target to which a request is on its way.
+    waiting: Arc<Mutex<HashMap<Target, Vec<Waiting>>>>,
+}
+
+/// A run with a secret of it. A run that was moved to a changed pipeline has several, and reads their reports differently.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Target {
+    run: String,
+    secret: String,
 }
 
 struct Waiting {
@@ -58,33 +65,37 @@ impl Reporter {
     /// Sends a report, and returns the reply of the run.
     pub(crate) async fn send(&self, run: &str, secret: &str, sent: Packed) -> Result<Reply, NotReported> {
         let (replied, reply) = oneshot::channel();
+        let target = Target {
+            run: run.to_owned(),
+            secret: secret.to_owned(),
+        };
         let is_first = {
             let mut waiting = self.lock();
-            let is_first = !waiting.contains_key(run);
-            let waiting = waiting.entry(run.to_owned()).or_default();
+            let is_first = !waiting.contains_key(&target);
+            let waiting = waiting.entry(target.clone()).or_default();
             waiting.push(Waiting { sent, replied });
             is_first
         };
         if is_first {
             // A task of its own: the attempt that reports first may be dropped.
-            tokio::spawn(self.clone().send_all(run.to_owned(), secret.to_owned()));
+            tokio::spawn(self.clone().send_all(target));
         }
         let stopped = || NotReported::temporary("the worker stops".to_owned());
         reply.await.unwrap_or_else(|_| Err(stopped()))
     }
 
     /// Sends the reports to a run until none waits.
-    async fn send_all(self, run: String, secret: String) {
-        while let Some(batch) = self.next(&run) {
+    async fn send_all(self, target: Target) {
+        while let Some(batch) = self.next(&target) {
             let (sent, senders): (Vec<Packed>, Vec<_>) = batch
                 .into_iter()
                 .map(|waiting| (waiting.sent, waiting.replied))
                 .unzip();
             let count = sent.len();
-            let secret = secret.clone();
+            let secret = target.secret.clone();
             let request = Envelopes { secret, sent };
             let replied: Result<Vec<Reply>, RequestError> =
-                self.ingress.call(RUN, &run, "reports", &request).await;
+                self.ingress.call(RUN, &target.run, "reports", &request).await;
             let replies = match replied {
                 Ok(replies) if replies.len() == count => replies.into_iter().map(Ok).collect(),
                 Ok(_) => vec![Err(NotReported::temporary("not every report has a reply".to_owned())); count],
@@ -104,9 +115,9 @@ impl Reporter {
     }
 
     /// Takes the next reports to a run. Without any, the next one begins again.
-    fn next(&self, run: &str) -> Option<Vec<Waiting>> {
+    fn next(&self, target: &Target) -> Option<Vec<Waiting>> {
         let mut all = self.lock();
-        let waiting = all.get_mut(run)?;
+        let waiting = all.get_mut(target)?;
         let mut size = 0;
         let fits = |next: &&Waiting| {
             let has_room = size < FULL;
@@ -115,13 +126,13 @@ impl Reporter {
         };
         let count = waiting.iter().take(MOST).take_while(fits).count();
         if count == 0 {
-            all.remove(run);
+            all.remove(target);
             return None;
         }
         Some(waiting.drain(..count).collect())
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Vec<Waiting>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Target, Vec<Waiting>>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -154,6 +154,9 @@ pub(crate) struct StopRequest {
 pub(crate) struct ResumeRequest {
     /// The invocations that no longer exist.
     pub(crate) lost: Vec<String>,
+    /// `true` to move the run to the version of its pipeline that workers have now.
+    #[serde(default)]
+    pub(crate) accept_changes: bool,
     pub(crate) at: Timestamp,
 }
 
@@ -311,7 +314,7 @@ pub(crate) struct Segment<E = RunEvent> {
 pub struct RemoteStatus {
     /// The name of the pipeline.
     pub pipeline: String,
-    /// The hash of the pipeline that the run began with.
+    /// The hash of the pipeline that the run follows.
     pub hash: String,
     /// Whether the run goes on.
     pub phase: Phase,

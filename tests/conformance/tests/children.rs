@@ -124,7 +124,7 @@ fn entry(name: &str, dot: &str, work: &Work) -> Entry {
 }
 
 struct World {
-    _fleet: Fleet,
+    fleet: Fleet,
     client: Client,
     work: Work,
 }
@@ -139,11 +139,7 @@ impl World {
         }
         fleet.serve(&worker.build().unwrap()).await;
         let client = fleet.client();
-        Some(World {
-            _fleet: fleet,
-            client,
-            work,
-        })
+        Some(World { fleet, client, work })
     }
 
     async fn begin(&self, pipeline: &str) -> RunId {
@@ -239,6 +235,42 @@ async fn the_question_of_a_child_is_one_of_its_parent() {
         (result.failure, result.context.get("result")),
         (None, Some(&json!(4)))
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_is_not_moved_to_a_changed_graph_while_a_child_is_in_progress() {
+    let test = "a_run_is_not_moved_to_a_changed_graph_while_a_child_is_in_progress";
+    let Some(world) = World::start(test, &[("asks", parent("asks.dot", ""))]).await else {
+        return;
+    };
+    let client = &world.client;
+    let run = world.begin("asks").await;
+    world.until(&run, |status| !status.questions.is_empty()).await;
+    let changed = parent("asks.dot", "").replace("last -> exit", "last -> more -> exit; more [type=work]");
+    let worker = world.fleet.worker();
+    let worker = worker.pipeline(
+        entry("asks", &changed, &world.work),
+        Engine::builder().build().unwrap(),
+    );
+    world.fleet.serve(&worker.build().unwrap()).await;
+    client.pause(&run, "the graph is repaired").await.unwrap();
+    world.until(&run, |status| status.stages.is_empty()).await;
+    let refused = client.accept_changes(&run, None).await.unwrap_err();
+    let child = RunId::new("asks-run-sub-1").unwrap();
+    assert_eq!(
+        refused.to_string(),
+        "the child run `asks-run-sub-1` of `sub` is in progress, and follows the pipeline that the run began with"
+    );
+    let of_child = client.accept_changes(&child, None).await.unwrap_err().to_string();
+    assert!(of_child.contains("its parent is `asks-run`"), "{of_child}");
+    client.resume(&run, None).await.unwrap();
+    let open = world.until(&run, |status| !status.questions.is_empty()).await;
+    client
+        .answer(&run, &open.questions[0].id, Answer::choice("Y"))
+        .await
+        .unwrap();
+    let result = client.wait(&run).await.unwrap();
+    assert_eq!(result.path.join(" "), "start first sub last exit");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

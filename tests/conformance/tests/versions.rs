@@ -10,8 +10,9 @@ use orchestra_engine::{
     Answer, Engine, Entry, Handler, HandlerFuture, HandlerSet, KindSpec, Kinds, Outcome, Registry, RunId,
     SharedPipeline, StageContext, Words,
 };
+use orchestra_graph::{Diagnostic, Graph, Transform};
 use orchestra_oracle_tests::load_pipeline;
-use orchestra_restate::{Client, Phase, RemoteStart, RemoteStatus};
+use orchestra_restate::{Client, ClientError, Phase, RemoteStart, RemoteStatus};
 use tokio::task::JoinHandle;
 
 const fn spec(kind: &'static str) -> KindSpec {
@@ -199,4 +200,220 @@ async fn a_run_whose_pipeline_is_missing_keeps_what_arrives() {
         (None, "start ask ship exit".to_owned())
     );
     assert_eq!(result.context.text("done"), "ship by three");
+}
+
+/// Another version, in which each node has another number.
+const THIRD: &str = r#"digraph flow { start -> lint; lint [shape=diamond]; lint -> ask
+    ask [shape=hexagon, label="Ship it at last?"]; test [type=test]
+    ask -> exit [label="[N] No"]; ask -> test [label="[Y] Yes"]; test -> ship; ship [type=ship]; ship -> exit }"#;
+
+async fn refusal(client: &Client, run: &RunId) -> (String, String) {
+    match client.accept_changes(run, None).await {
+        Err(ClientError::Refused { code, message, .. }) => (code, message),
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn event_names(client: &Client, run: &RunId) -> Vec<&'static str> {
+    let events = client.events(run, 0).await.unwrap();
+    events.iter().map(|event| event.kind.name()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiting_run_is_moved_to_a_changed_graph() {
+    let Some(fleet) = Fleet::start("a_waiting_run_is_moved_to_a_changed_graph").await else {
+        return;
+    };
+    let client = fleet.client();
+    let timed = FIRST.replace(
+        "label=\"Ship it?\"",
+        "label=\"Ship it?\", timeout=3s, \"human.default_choice\"=Y",
+    );
+    let _first = deploy(&fleet, "flow", FIRST, Handlers("one", &["ship"])).await;
+    let run = begin(&client, "run").await;
+    let old = client.status(&run).await.unwrap().hash;
+    let _timed = deploy(&fleet, "flow", &timed, Handlers("one", &["ship"])).await;
+    let in_time = begin(&client, "in-time").await;
+    let _third = deploy(&fleet, "flow", THIRD, Handlers("three", &["ship", "test"])).await;
+    let (code, message) = refusal(&client, &run).await;
+    assert_eq!(
+        (&*code, &*message),
+        (
+            "wrong_phase",
+            "the run is being executed; pause it before it is moved to a changed pipeline"
+        )
+    );
+    for run in [&run, &in_time] {
+        client.pause(run, "the graph is repaired").await.unwrap();
+        client.accept_changes(run, None).await.unwrap();
+    }
+    let moved = client.status(&run).await.unwrap();
+    assert_ne!(moved.hash, old);
+    assert_eq!(moved.phase, Phase::Running);
+    assert_eq!(moved.questions[0].id, "ask#1/1");
+    // A run that is there already is resumed as it is.
+    client.accept_changes(&run, None).await.unwrap();
+    let (path, done) = finish(&client, &run).await;
+    assert_eq!(
+        (path.join(" "), &*done),
+        ("start ask test ship exit".to_owned(), "ship by three")
+    );
+    let events = event_names(&client, &run).await;
+    let stop = events.iter().position(|name| *name == "PipelinePaused").unwrap();
+    assert_eq!(events[stop + 1], "PipelineResumed");
+    let resumes = events.iter().filter(|name| **name == "PipelineResumed");
+    assert_eq!(resumes.count(), 1);
+    let (code, message) = refusal(&client, &run).await;
+    assert_eq!((&*code, &*message), ("wrong_phase", "the run has ended"));
+    // The delay that began with the old graph ends in the new one, whose gate has no time-out: the person decides.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(client.status(&in_time).await.unwrap().questions.len(), 1);
+    let (path, _) = finish(&client, &in_time).await;
+    assert_eq!(path.join(" "), "start ask test ship exit");
+    // A copy shows the graph that the run follows now.
+    let folder = fleet.folder.path().join("copy");
+    client.export(&run, &folder).await.unwrap();
+    let copy = orchestra_engine::RunFolder::open(&folder).unwrap();
+    assert_eq!(copy.manifest().pipeline.hash, moved.hash);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_that_cannot_go_on_in_the_changed_graph_is_unchanged() {
+    let Some(fleet) = Fleet::start("a_run_that_cannot_go_on_in_the_changed_graph_is_unchanged").await else {
+        return;
+    };
+    let client = fleet.client();
+    let _first = deploy(&fleet, "flow", FIRST, Handlers("one", &["ship"])).await;
+    let run = begin(&client, "run").await;
+    client.pause(&run, "the graph is repaired").await.unwrap();
+    let before = client.status(&run).await.unwrap();
+    let gone = "digraph flow { start -> ship; ship [type=ship]; ship -> exit }";
+    let _second = deploy(&fleet, "flow", gone, Handlers("two", &["ship"])).await;
+    let (code, message) = refusal(&client, &run).await;
+    assert_eq!(
+        (&*code, &*message),
+        (
+            "incompatible_state",
+            "run `run` cannot go on under the changed pipeline: the run stands at `ask`, which is gone; replay it from an \
+             earlier checkpoint"
+        )
+    );
+    let inputs = FIRST.replace("digraph flow {", "digraph flow { inputs=\"version: text\"");
+    let _third = deploy(&fleet, "flow", &inputs, Handlers("three", &["ship"])).await;
+    let (code, message) = refusal(&client, &run).await;
+    assert_eq!(code, "contract_changed");
+    assert!(
+        message.starts_with("run `run` cannot go on under the changed pipeline: ")
+            && message.contains("version"),
+        "{message}"
+    );
+    assert_eq!(client.status(&run).await.unwrap(), before);
+    client.resume(&run, None).await.unwrap();
+    let (path, done) = finish(&client, &run).await;
+    assert_eq!(
+        (path.join(" "), &*done),
+        ("start ask ship exit".to_owned(), "ship by three")
+    );
+}
+
+/// A check of a newer version: no node may have this name.
+struct Forbid(&'static str);
+
+impl Transform for Forbid {
+    fn name(&self) -> &str {
+        "forbid"
+    }
+
+    fn apply(&self, graph: Graph, diagnostics: &mut Vec<Diagnostic>) -> Graph {
+        if let Some(node) = graph.nodes.iter().find(|node| *node.id == *self.0) {
+            diagnostics.push(Diagnostic::error("forbidden", "it is not allowed", node.span));
+        }
+        graph
+    }
+}
+
+/// Deploys a program with this file, which does not understand one with the node `hold` as valid.
+async fn deploy_strict(fleet: &Fleet, dot: &str) -> JoinHandle<()> {
+    let pipeline = SharedPipeline::from(load_pipeline(dot).unwrap());
+    let entry = Entry::loaded("flow", pipeline, vec![Arc::new(Forbid("hold"))]);
+    let worker = fleet.worker().pipeline(entry, Engine::builder().build().unwrap());
+    fleet.serve(&worker.build().unwrap()).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_whose_graph_became_invalid_is_rescued() {
+    let Some(fleet) = Fleet::start("a_run_whose_graph_became_invalid_is_rescued").await else {
+        return;
+    };
+    let client = fleet.client();
+    let go = fleet.folder.path().join("go");
+    let hold = format!("while ! test -f {}; do sleep 0.02; done", go.display());
+    // `hold` is cut off from where the runs are, so it may go.
+    let old = format!(
+        r#"digraph flow {{ start -> pick; pick [shape=diamond]
+            pick -> hold [condition="context.never=yes"]; pick -> fan
+            hold [shape=parallelogram, tool_command=true]; hold -> exit
+            fan [shape=component]; fan -> work; fan -> ask; join [shape=tripleoctagon]
+            work [shape=parallelogram, tool_command="{hold}; echo went"]; work -> join
+            ask [shape=hexagon, timeout=3s, "human.default_choice"=Y]; ask -> yes [label="[Y] Yes"]
+            ask -> no [label="[N] No"]; yes [shape=parallelogram, tool_command=true]; yes -> join
+            no [shape=parallelogram, tool_command=true]; no -> join; join -> exit }}"#
+    );
+    let new = format!(
+        r#"digraph flow {{ start -> pick; more [shape=parallelogram, tool_command="echo more"]; pick [shape=diamond]
+            pick -> fan; fan [shape=component]; join [shape=tripleoctagon]; fan -> work; fan -> ask
+            work [shape=parallelogram, tool_command="{hold}; echo went"]; work -> join
+            ask [shape=hexagon, timeout=3s, "human.default_choice"=Y]; ask -> yes [label="[Y] Yes"]
+            ask -> no [label="[N] No"]; yes [shape=parallelogram, tool_command=true]; yes -> join
+            no [shape=parallelogram, tool_command=true]; no -> join; join -> more; more -> exit }}"#
+    );
+    let _first = deploy(&fleet, "flow", &old, Handlers("one", &[])).await;
+    let early = begin(&client, "early").await;
+    let late = begin(&client, "late").await;
+    for run in [&early, &late] {
+        until(&client, run, |status| {
+            status.questions.len() == 1 && status.stages.len() == 1
+        })
+        .await;
+    }
+    let _second = deploy_strict(&fleet, &new).await;
+    let parked = client.resume(&early, None).await.unwrap_err().to_string();
+    assert!(
+        parked.contains("the source with which the run began is not valid"),
+        "{parked}"
+    );
+    // One is moved while its attempt is executed and its delay goes on.
+    client.accept_changes(&early, None).await.unwrap();
+    let moved = client.status(&early).await.unwrap();
+    assert_eq!(moved.stages[0].0, "fan#1:work/work#1/1");
+    // The other one is moved when the end of its attempt and of its delay have arrived, and were kept.
+    let held = "SELECT value_utf8 FROM state WHERE key = 'held' AND service_key = 'late'";
+    while !fleet.query(held).await["rows"][0].is_object() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    std::fs::write(&go, "").unwrap();
+    let both = |text: &str| text.contains("timer") && text.contains("finished");
+    while !both(&fleet.query(held).await["rows"][0]["value_utf8"].to_string()) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    client.accept_changes(&late, None).await.unwrap();
+    for run in [&early, &late] {
+        let result = client.wait(run).await.unwrap();
+        assert_eq!(result.failure, None);
+        let path = result.path.join(" ");
+        assert!(path.ends_with("fan join more exit"), "{path}");
+        let events = client.events(run, 0).await.unwrap();
+        let ended = events
+            .iter()
+            .filter(|event| event.kind.name() == "StageCompleted");
+        let ended: Vec<_> = ended
+            .map(|event| serde_json::to_value(&event.kind).unwrap())
+            .collect();
+        let count = |node: &str| ended.iter().filter(|event| event["node"] == node).count();
+        assert_eq!(
+            (count("work"), count("yes"), count("more")),
+            (1, 1, 1),
+            "{ended:?}"
+        );
+    }
 }

@@ -1,5 +1,6 @@
 //! The object of a run: its turns.
 
+mod changes;
 mod children;
 mod pools;
 mod stored;
@@ -9,7 +10,9 @@ mod views;
 use std::sync::Arc;
 
 use orchestra_core::Context;
-use orchestra_engine::{HostedChildEnd, PastStage, PinnedPipeline, RunEvent, RunId, StageHistory, Timestamp};
+use orchestra_engine::{
+    AttemptHost, HostedChildEnd, PastStage, PinnedPipeline, RunEvent, RunId, StageHistory, Timestamp,
+};
 use restate_sdk::context::RequestTarget;
 use restate_sdk::prelude::*;
 use serde_json::Value;
@@ -53,12 +56,7 @@ impl RunObject {
             Ok(host) => host,
             Err(refusals) => return Err(refused(Refusal::Start(refusals.clone()))),
         };
-        if let Some((pipeline, node)) = host.manager_loop() {
-            return Err(refused(Refusal::Start(format!(
-                "node `{node}` of pipeline `{pipeline}` is a manager loop, which a run on a Restate server cannot have; \
-                 use a sub-pipeline instead"
-            ))));
-        }
+        check_manager_loops(host)?;
         let blobs = &self.0.blobs;
         let params: Context = match request.params.unpack(blobs, &run).await {
             Ok(params) => params,
@@ -78,6 +76,7 @@ impl RunObject {
             hash: version.hash(),
             sources: version.name.clone(),
             secret: request.secret,
+            earlier: Vec::new(),
             request: digest,
             stages: Vec::new(),
             parent: None,
@@ -138,12 +137,22 @@ impl RunObject {
     /// Resumes the run. Messages that arrived while no turn could be taken are applied first.
     #[handler]
     async fn resume(&self, ctx: ObjectContext<'_>, request: Json<ResumeRequest>) -> HandlerResult<()> {
-        let Json(ResumeRequest { lost, at }) = request;
+        let Json(ResumeRequest {
+            lost,
+            accept_changes,
+            at,
+        }) = request;
         let mut record = record(&ctx).await?;
-        let opened = match self.open(&ctx, &record).await {
-            Ok(opened) => opened,
-            Err(Obstacle::Parked(reason)) => return Err(refused(Refusal::Parked(reason))),
-            Err(Obstacle::Temporary(error)) => return Err(error),
+        let moved = match accept_changes {
+            true => self.accept_changes(&ctx, &mut record).await?,
+            false => None,
+        };
+        let (opened, mapping) = match moved {
+            Some((opened, mapping)) => (opened, Some(mapping)),
+            None => {
+                let opened = self.open(&ctx, &record).await;
+                (opened.map_err(Obstacle::into_error)?, None)
+            }
         };
         let is_lost = |invocation: &Option<String>| invocation.as_ref().is_some_and(|id| lost.contains(id));
         let stages = opened.run.state.stages.iter();
@@ -156,21 +165,26 @@ impl RunObject {
         if was_parked {
             for sent in held(&ctx).await? {
                 let sent = sent.unpack(&self.0.blobs, ctx.key()).await;
-                messages.push(sent.map_err(|error| Obstacle::from(error).into_error())?);
+                let sent: Sent = sent.map_err(|error| Obstacle::from(error).into_error())?;
+                messages.extend(match &mapping {
+                    Some(mapping) => sent.carried_over(mapping),
+                    None => Some(sent),
+                });
             }
         }
         messages.push(Sent {
             at,
             message: Message::Resume { lost },
         });
-        let applied = self.apply(&ctx, &mut record, opened, messages, was_parked).await;
+        let has_changed = was_parked || mapping.is_some();
+        let applied = self.apply(&ctx, &mut record, opened, messages, has_changed).await;
         let mut replies = applied.map_err(Obstacle::into_error)?;
         if was_parked {
             ctx.clear(keys::PARKED);
             ctx.clear(keys::HELD);
         }
         match replies.pop() {
-            Some(Reply::Refused(reason)) if !was_parked => Err(refused(Refusal::Message(reason))),
+            Some(Reply::Refused(reason)) if !has_changed => Err(refused(Refusal::Message(reason))),
             _ => Ok(()),
         }
     }
@@ -201,6 +215,7 @@ impl RunObject {
             hash: String::new(),
             sources: request.sources,
             secret: request.secret,
+            earlier: Vec::new(),
             request: String::new(),
             stages: request.stages,
             parent: Some(request.parent),
@@ -356,7 +371,7 @@ impl RunObject {
     ) -> HandlerResult<Vec<Reply>> {
         let mut record = record(ctx).await?;
         if record.facts.secret != secret {
-            return Err(refused(Refusal::ForeignSecret));
+            return self.receive_earlier(ctx, record, secret, sent).await;
         }
         self.take(ctx, &mut record, sent).await
     }
@@ -455,8 +470,8 @@ impl RunObject {
         self.0.hosts.version(&facts.place(), &self.0.blobs).await
     }
 
-    /// Reads the state of the run, and finds its pipeline.
-    async fn open(&self, ctx: &ObjectContext<'_>, record: &Record) -> Result<Opened, Obstacle> {
+    /// Reads the state of the run.
+    async fn state(&self, ctx: &ObjectContext<'_>, record: &Record) -> Result<RunState, Obstacle> {
         let state: RunState = record.state.unpack(&self.0.blobs, ctx.key()).await?;
         if state.protocol != PROTOCOL {
             return Err(Obstacle::Parked(format!(
@@ -464,6 +479,12 @@ impl RunObject {
                 state.protocol
             )));
         }
+        Ok(state)
+    }
+
+    /// Reads the state of the run, and finds its pipeline.
+    async fn open(&self, ctx: &ObjectContext<'_>, record: &Record) -> Result<Opened, Obstacle> {
+        let state = self.state(ctx, record).await?;
         let version = self.version(&record.facts).await?;
         Ok(Opened {
             run: OpenRun::open(&version.pipeline, state).map_err(Obstacle::Parked)?,
@@ -498,6 +519,17 @@ impl RunObject {
             taking.finish().await?;
         }
         Ok(replies)
+    }
+}
+
+/// Refuses a pipeline with a manager loop.
+fn check_manager_loops(host: &AttemptHost) -> HandlerResult<()> {
+    match host.manager_loop() {
+        None => Ok(()),
+        Some((pipeline, node)) => Err(refused(Refusal::Start(format!(
+            "node `{node}` of pipeline `{pipeline}` is a manager loop, which a run on a Restate server cannot have; \
+             use a sub-pipeline instead"
+        )))),
     }
 }
 

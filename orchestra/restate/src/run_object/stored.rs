@@ -45,14 +45,18 @@ pub(super) struct LatestEvents {
     pub(super) last: Vec<Box<RawValue>>,
 }
 
-/// What does not change after the start of a run.
+/// What does not change after the start of a run, unless it is moved to a changed pipeline.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Facts {
     pub(super) pipeline: String,
     pub(super) hash: String,
     /// The blob with the sources.
     pub(super) sources: String,
+    /// The secret that reports must name. It changes with the pipeline, so that older reports are recognized.
     pub(super) secret: String,
+    /// The pipelines that the run followed before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) earlier: Vec<Earlier>,
     /// The request to start it, to recognize it when it arrives again.
     pub(super) request: String,
     /// The sub-pipeline stages that lead to the pipeline of the run, from that of the first run.
@@ -62,6 +66,15 @@ pub(super) struct Facts {
     pub(super) parent: Option<Parent>,
     /// `true` if the stage that started the run took too long.
     pub(super) timed_out: bool,
+}
+
+/// A pipeline that a run followed before it was moved to a changed one.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Earlier {
+    /// The blob with the sources.
+    pub(super) sources: String,
+    /// The secret of then.
+    pub(super) secret: String,
 }
 
 impl Facts {

@@ -133,6 +133,14 @@ impl OpenRun {
         (open, turn)
     }
 
+    /// Returns the id of the run with a state.
+    ///
+    /// # Errors
+    /// It is no id.
+    pub(crate) fn id(state: &RunState) -> Result<RunId, String> {
+        RunId::new(&*state.run).map_err(|error| error.to_string())
+    }
+
     /// Restores a run.
     ///
     /// # Errors
@@ -140,7 +148,7 @@ impl OpenRun {
     pub(crate) fn open(pipeline: &SharedPipeline, state: RunState) -> Result<OpenRun, String> {
         Ok(OpenRun {
             machine: state.machine_of(pipeline)?,
-            run: RunId::new(&*state.run).map_err(|error| error.to_string())?,
+            run: OpenRun::id(&state)?,
             state,
         })
     }
@@ -358,6 +366,11 @@ impl Taking<'_> {
 
     /// Sends an attempt, unless a cancelled one may still be writing where it reads.
     fn send_stage(&mut self, effect: EffectId, context: Context) {
+        let goes_on = |stage: &LiveStage| stage.effect == effect && !stage.cancelled;
+        if self.state.stages.iter().any(goes_on) {
+            // The run was moved to a changed pipeline meanwhile.
+            return;
+        }
         if self.state.stages.iter().any(|stage| stage.cancelled) {
             self.state.withheld.push(Withheld::Stage(effect, context));
             return;
