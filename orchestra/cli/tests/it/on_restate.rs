@@ -431,7 +431,6 @@ fn options_without_a_meaning_are_refused() {
         (&["resume", "r"], &["--retry"]),
         (&["resume", "r"], &["--take-over"]),
         (&["resume", "r"], &["--accept-loss"]),
-        (&["resume", "r"], &["--accept-changes"]),
     ] {
         let refused = scratch.call(&[command, option, &on[..]].concat()).exits(2);
         let expected = format!(

@@ -20,6 +20,17 @@ pub(in crate::commands) fn client_error(error: &ClientError, program: &str) -> C
             )),
             "unknown_run" => converted(code).help("name the run by its complete id, as `run --on` printed it"),
             "run_parked" => converted(code).exit(Exit::RunFailed),
+            "pipeline_changed" => converted(code)
+                .exit(Exit::Invalid)
+                .help("undo the change; workers of the version before go on with the run"),
+            "incompatible_state" => converted(code)
+                .exit(Exit::Invalid)
+                .help("`export` copies the run to a run folder, from which it can be replayed"),
+            "contract_changed" => converted(code)
+                .exit(Exit::Invalid)
+                .help("start a new run, or make the inputs of the pipeline optional"),
+            "child_in_progress" => converted(code)
+                .help("resume the run as it is, and pause it again when the child run has ended"),
             _ => converted(code),
         },
         ClientError::Blob(error) => blob_error(error),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use orchestra_engine::{Context, Entry, Interviewer, QueueInterviewer, Redactor, RunId, SharedPipeline};
 use orchestra_graph::Contract;
-use orchestra_restate::RemoteStart;
+use orchestra_restate::{Client, ClientError, RemoteStart};
 use orchestra_stations::VersionName;
 
 use super::super::attach::is_attended;
@@ -105,11 +105,6 @@ pub(super) fn resume(
         ),
         (args.retry, "--retry", "start a new run with `run --on`"),
         (
-            options.accept_changes,
-            "--accept-changes",
-            "the run keeps the pipeline that it began with",
-        ),
-        (
             options.config.is_some(),
             "--config",
             "workers have the configuration",
@@ -126,9 +121,12 @@ pub(super) fn resume(
     // Without the pipeline, answers are checked when their questions are asked.
     let given = unchecked_answers(&options.answers)?;
     let resumed = async {
-        let status = runs.client.status(&id).await;
-        let before = status.map_err(|error| runs.error(&error))?.events;
-        let resumed = runs.client.resume(&id, admin.as_ref()).await;
+        let before = events_before(&runs.client, &id).await;
+        let before = before.map_err(|error| runs.error(&error))?;
+        let resumed = match options.accept_changes {
+            true => runs.client.accept_changes(&id, admin.as_ref()).await,
+            false => runs.client.resume(&id, admin.as_ref()).await,
+        };
         resumed.map_err(|error| runs.error(&error))?;
         Ok(before)
     };
@@ -140,6 +138,17 @@ pub(super) fn resume(
         terminal,
     };
     followed.follow(resumed)
+}
+
+/// Returns the number of events of a run, also if its workers cannot read its state.
+async fn events_before(client: &Client, id: &RunId) -> Result<u64, ClientError> {
+    match client.status(id).await {
+        Err(ClientError::Refused { code, .. }) if code == "run_parked" => {
+            let events = client.events(id, 0).await?;
+            Ok(events.last().map_or(0, |event| event.seq))
+        }
+        status => Ok(status?.events),
+    }
 }
 
 pub(super) fn attach(
