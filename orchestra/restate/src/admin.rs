@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::client_error::ClientError;
@@ -19,6 +20,56 @@ pub(crate) struct ListedRun {
     pub(crate) id: String,
     /// `true` if a stage of another run started it.
     pub(crate) is_child: bool,
+}
+
+/// A version of a pipeline, with the runs that follow it and have not ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct VersionInUse {
+    pub(crate) pipeline: String,
+    /// The blob with its sources.
+    pub(crate) sources: String,
+    pub(crate) runs: u64,
+    /// The first and the last id of these runs in alphabetical order.
+    pub(crate) ids: [String; 2],
+}
+
+impl VersionInUse {
+    /// Returns the version that a row describes; `None` for runs that have ended or that other runs started.
+    fn from_row(row: &Value) -> Option<VersionInUse> {
+        #[derive(Deserialize)]
+        struct Begin {
+            facts: Facts,
+        }
+        #[derive(Deserialize)]
+        struct Facts {
+            pipeline: String,
+            sources: String,
+            #[serde(default)]
+            stages: Vec<u32>,
+            #[serde(default)]
+            has_ended: bool,
+        }
+        let begin = format!("{}}}}}", row["facts"].as_str()?);
+        let Begin { facts } = serde_json::from_str(&begin).ok()?;
+        let text = |key: &str| row[key].as_str().map(str::to_owned);
+        (facts.stages.is_empty() && !facts.has_ended).then_some(VersionInUse {
+            pipeline: facts.pipeline,
+            sources: facts.sources,
+            runs: row["runs"].as_u64()?,
+            ids: [text("first_id")?, text("last_id")?],
+        })
+    }
+
+    /// Returns the ids of a few of the runs, for a message.
+    pub(crate) fn some_runs(&self) -> String {
+        let [first, last] = &self.ids;
+        match self.runs {
+            0 | 1 => format!("run `{first}`"),
+            2 => format!("runs `{first}` and `{last}`"),
+            3 => format!("runs `{first}`, `{last}` and another one"),
+            runs => format!("runs `{first}`, `{last}` and {} others", runs - 2),
+        }
+    }
 }
 
 /// A client of the administration of a server.
@@ -171,6 +222,22 @@ impl Admin {
         Ok(listed.collect())
     }
 
+    /// Returns the versions of pipelines that runs follow which have not ended.
+    ///
+    /// # Errors
+    /// The server cannot be reached.
+    pub(crate) async fn versions_in_use(&self) -> Result<Vec<VersionInUse>, ClientError> {
+        // Only what is before the secret is grouped and returned, so that the server reads the runs, and not this process.
+        let query = format!(
+            "SELECT split_part(value_utf8, ',\"secret\":', 1) AS facts, count(*) AS runs, min(service_key) AS first_id, \
+             max(service_key) AS last_id FROM state WHERE service_name = '{RUN}' AND key = '{}' \
+             GROUP BY split_part(value_utf8, ',\"secret\":', 1)",
+            keys::RUN
+        );
+        let rows = self.query(&query).await?;
+        Ok(rows.iter().filter_map(VersionInUse::from_row).collect())
+    }
+
     /// Returns the rows of the answer to a query.
     async fn query(&self, query: &str) -> Result<Vec<Value>, ClientError> {
         let url = format!("{}/query", self.url);
@@ -191,4 +258,28 @@ impl Admin {
 fn pipelines_of(service: &Value) -> Vec<String> {
     let names = service["metadata"][PIPELINES].as_str().unwrap_or_default();
     names.lines().map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(facts: &str, runs: u64) -> Option<VersionInUse> {
+        let facts = format!(r#"{{"facts":{{{facts}"#);
+        VersionInUse::from_row(&json!({ "facts": facts, "runs": runs, "first_id": "a", "last_id": "z" }))
+    }
+
+    #[test]
+    fn runs_that_have_not_ended_are_named() {
+        let version = r#""pipeline":"fl\"ow","hash":"h","sources":"s""#;
+        let named = |runs| row(version, runs).unwrap().some_runs();
+        assert_eq!(row(version, 1).unwrap().pipeline, "fl\"ow");
+        assert_eq!(named(1), "run `a`");
+        assert_eq!(named(2), "runs `a` and `z`");
+        assert_eq!(named(3), "runs `a`, `z` and another one");
+        assert_eq!(named(9), "runs `a`, `z` and 7 others");
+        assert!(row(&format!(r#"{version},"stages":[],"has_ended":false"#), 1).is_some());
+        assert!(row(&format!(r#"{version},"stages":[],"has_ended":true"#), 1).is_none());
+        assert!(row(&format!(r#"{version},"stages":[3],"has_ended":false"#), 1).is_none());
+    }
 }

@@ -144,6 +144,18 @@ impl Hosts {
         }))
     }
 
+    /// Returns the reason for which runs of a version cannot go on here; `None` if they can.
+    ///
+    /// # Errors
+    /// The store of blobs cannot be reached.
+    pub(crate) async fn obstacle(&self, place: &Place, blobs: &Blobs) -> Result<Option<String>, BlobError> {
+        match self.version(place, blobs).await {
+            Ok(version) => Ok(version.host.as_ref().err().cloned()),
+            Err(NoVersion::Blob(error)) if !error.is_lost() => Err(error),
+            Err(error) => Ok(Some(error.to_string())),
+        }
+    }
+
     /// Returns the pipeline that a run followed before it was moved, or is to be moved, to another one. It is returned also
     /// if it is not valid for this program, as long as its source can be understood. Nothing must execute it.
     pub(crate) async fn unchecked(&self, place: &Place, blobs: &Blobs) -> Result<SharedPipeline, NoVersion> {

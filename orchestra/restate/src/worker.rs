@@ -20,10 +20,11 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::admin::PIPELINES;
+use crate::admin::{Admin, PIPELINES};
 use crate::attempt_object::AttemptObject;
 use crate::blobs::Blobs;
-use crate::hosts::Hosts;
+use crate::client_error::ClientError;
+use crate::hosts::{Hosts, Place};
 use crate::ingress::Ingress;
 use crate::reporter::Reporter;
 use crate::run_object::RunObject;
@@ -189,6 +190,48 @@ impl Worker {
             drop(tokio::time::timeout(DRAINED, shared.executing.wait()).await);
             drop(tokio::time::timeout(CLOSED, graceful.shutdown()).await);
         }
+    }
+
+    /// Checks that all runs of a server that have not ended can go on at this worker, with the graphs that they follow: as
+    /// versions that the program contains, its locked ones included, or else loaded from the sources of the runs. To be
+    /// called before the worker is [registered](Admin::register).
+    ///
+    /// ```
+    /// # async fn deploy(worker: orchestra_restate::Worker) -> Result<(), orchestra_restate::ClientError> {
+    /// let admin = orchestra_restate::Admin::new("http://127.0.0.1:9070")?;
+    /// worker.check_versions(&admin).await?;
+    /// admin.register("http://127.0.0.1:9080").await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// Runs could not go on; the error names some of them, and what the worker lacks. Or the server or the store of blobs cannot
+    /// be reached.
+    pub async fn check_versions(&self, admin: &Admin) -> Result<(), ClientError> {
+        let mut stuck = Vec::new();
+        for used in admin.versions_in_use().await? {
+            let place = Place {
+                name: used.pipeline.clone(),
+                sources: used.sources.clone(),
+                stages: Vec::new(),
+            };
+            if let Some(reason) = self.shared.hosts.obstacle(&place, &self.shared.blobs).await? {
+                stuck.push(format!(
+                    "{} of pipeline `{}`: {reason}",
+                    used.some_runs(),
+                    used.pipeline
+                ));
+            }
+        }
+        if stuck.is_empty() {
+            return Ok(());
+        }
+        stuck.sort();
+        Err(ClientError::Refused {
+            status: 409,
+            code: "versions_missing".to_owned(),
+            message: format!("runs could not go on at the worker:\n  {}", stuck.join("\n  ")),
+        })
     }
 
     fn endpoint(&self) -> Endpoint {

@@ -12,7 +12,7 @@ use orchestra_engine::{
 };
 use orchestra_graph::{Diagnostic, Graph, Transform};
 use orchestra_oracle_tests::load_pipeline;
-use orchestra_restate::{Client, ClientError, Phase, RemoteStart, RemoteStatus};
+use orchestra_restate::{Client, ClientError, Phase, RemoteStart, RemoteStatus, Worker};
 use tokio::task::JoinHandle;
 
 const fn spec(kind: &'static str) -> KindSpec {
@@ -54,12 +54,17 @@ const SECOND: &str = r#"digraph flow { start -> ask; ask [shape=hexagon, label="
     ask -> test [label="[Y] Yes"]; ask -> exit [label="[N] No"]; test [type=test]; test -> ship
     ship [type=ship]; ship -> exit }"#;
 
-/// Deploys a program: a worker with one pipeline.
-async fn deploy(fleet: &Fleet, name: &str, dot: &str, handlers: Handlers) -> JoinHandle<()> {
+/// Returns a worker with one pipeline.
+fn worker(fleet: &Fleet, name: &str, dot: &str, handlers: Handlers) -> Worker {
     let pipeline = SharedPipeline::from(load_pipeline(dot).unwrap());
     let entry = Entry::new(name, pipeline, move || handlers.clone());
     let worker = fleet.worker().pipeline(entry, Engine::builder().build().unwrap());
-    fleet.serve(&worker.build().unwrap()).await
+    worker.build().unwrap()
+}
+
+/// Deploys a program by force: a worker with one pipeline.
+async fn deploy(fleet: &Fleet, name: &str, dot: &str, handlers: Handlers) -> JoinHandle<()> {
+    fleet.serve(&worker(fleet, name, dot, handlers)).await
 }
 
 async fn begin(client: &Client, id: &str) -> RunId {
@@ -130,7 +135,18 @@ async fn a_run_whose_handler_is_missing_waits_for_a_deployment_that_has_it() {
     let client = fleet.client();
     let _first = deploy(&fleet, "flow", SECOND, Handlers("one", &["ship", "test"])).await;
     let run = begin(&client, "run").await;
-    let _second = deploy(&fleet, "flow", FIRST, Handlers("two", &["ship"])).await;
+    let admin = fleet.admin();
+    // What can be loaded is accepted, and what lacks a handler is refused, unless it is deployed by force.
+    let able = worker(&fleet, "flow", FIRST, Handlers("two", &["ship", "test"]));
+    able.check_versions(&admin).await.unwrap();
+    let lacking = worker(&fleet, "flow", FIRST, Handlers("two", &["ship"]));
+    let refused = lacking.check_versions(&admin).await.unwrap_err().to_string();
+    assert!(
+        refused.starts_with("runs could not go on at the worker:\n  run `run` of pipeline `flow`: ")
+            && refused.contains("node `test` is of kind `test`, which has no handler"),
+        "{refused}"
+    );
+    let _second = fleet.serve(&lacking).await;
     client.answer(&run, "ask", Answer::choice("Y")).await.unwrap();
     let paused = until(&client, &run, |status| status.phase != Phase::Running).await;
     let Phase::Paused(failure) = paused.phase else {
@@ -148,6 +164,8 @@ async fn a_run_whose_handler_is_missing_waits_for_a_deployment_that_has_it() {
         (result.failure, result.path.join(" ")),
         (None, "start ask test ship exit".to_owned())
     );
+    // A run that has ended needs no worker.
+    lacking.check_versions(&admin).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -163,16 +181,22 @@ async fn a_run_whose_pipeline_is_missing_keeps_what_arrives() {
     let _first = deploy(&fleet, "flow", &timed, Handlers("one", &["ship"])).await;
     let run = begin(&client, "run").await;
     // A worker that lacks the pipelines of the one before it is refused, unless it is registered by force.
-    let engine = Engine::builder().build().unwrap();
-    let pipeline = SharedPipeline::from(load_pipeline(FIRST).unwrap());
-    let lacks = Entry::new("flown", pipeline, || Handlers("two", &["ship"]));
-    let worker = fleet.worker().pipeline(lacks, engine).build().unwrap();
+    let worker = worker(&fleet, "flown", FIRST, Handlers("two", &["ship"]));
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(worker.serve(listener, std::future::pending()));
     let refused = fleet.admin().register(&url).await.unwrap_err().to_string();
     assert!(
         refused.contains("lacks pipelines of the one that the server uses now: flow;"),
+        "{refused}"
+    );
+    let refused = worker
+        .check_versions(&fleet.admin())
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(
+        refused.ends_with("run `run` of pipeline `flow`: no pipeline `flow` is known; did you mean `flown`?"),
         "{refused}"
     );
     assert!(client.status(&run).await.is_ok(), "nothing was deployed");
@@ -332,12 +356,12 @@ impl Transform for Forbid {
     }
 }
 
-/// Deploys a program with this file, which does not understand one with the node `hold` as valid.
-async fn deploy_strict(fleet: &Fleet, dot: &str) -> JoinHandle<()> {
+/// Returns a worker with this file, for which a file with the node `hold` is not valid.
+fn strict_worker(fleet: &Fleet, dot: &str) -> Worker {
     let pipeline = SharedPipeline::from(load_pipeline(dot).unwrap());
     let entry = Entry::loaded("flow", pipeline, vec![Arc::new(Forbid("hold"))]);
     let worker = fleet.worker().pipeline(entry, Engine::builder().build().unwrap());
-    fleet.serve(&worker.build().unwrap()).await
+    worker.build().unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -376,7 +400,17 @@ async fn a_run_whose_graph_became_invalid_is_rescued() {
         })
         .await;
     }
-    let _second = deploy_strict(&fleet, &new).await;
+    let strict = strict_worker(&fleet, &new);
+    let refused = strict
+        .check_versions(&fleet.admin())
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(
+        refused.contains("runs `early` and `late` of pipeline `flow`: the source with which the run began"),
+        "{refused}"
+    );
+    let _second = fleet.serve(&strict).await;
     let parked = client.resume(&early, None).await.unwrap_err().to_string();
     assert!(
         parked.contains("the source with which the run began is not valid"),
@@ -398,7 +432,8 @@ async fn a_run_whose_graph_became_invalid_is_rescued() {
     }
     client.accept_changes(&late, None).await.unwrap();
     for run in [&early, &late] {
-        let result = client.wait(run).await.unwrap();
+        let ended = tokio::time::timeout(Duration::from_secs(60), client.wait(run)).await;
+        let result = ended.expect("nothing that the run waits for is lost").unwrap();
         assert_eq!(result.failure, None);
         let path = result.path.join(" ");
         assert!(path.ends_with("fan join more exit"), "{path}");

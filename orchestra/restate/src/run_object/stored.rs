@@ -45,13 +45,19 @@ pub(super) struct LatestEvents {
     pub(super) last: Vec<Box<RawValue>>,
 }
 
-/// What does not change after the start of a run, unless it is moved to a changed pipeline.
+/// What does not change after the start of a run, unless it is moved to a changed pipeline. The fields before the secret are
+/// read by a [query](crate::admin::Admin::versions_in_use).
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Facts {
     pub(super) pipeline: String,
     pub(super) hash: String,
     /// The blob with the sources.
     pub(super) sources: String,
+    /// The sub-pipeline stages that lead to the pipeline of the run, from that of the first run.
+    pub(super) stages: Vec<u32>,
+    /// `true` once the run has ended.
+    #[serde(default)]
+    pub(super) has_ended: bool,
     /// The secret that reports must name. It changes with the pipeline, so that older reports are recognized.
     pub(super) secret: String,
     /// The pipelines that the run followed before.
@@ -59,8 +65,6 @@ pub(super) struct Facts {
     pub(super) earlier: Vec<Earlier>,
     /// The request to start it, to recognize it when it arrives again.
     pub(super) request: String,
-    /// The sub-pipeline stages that lead to the pipeline of the run, from that of the first run.
-    pub(super) stages: Vec<u32>,
     /// The attempt that started the run, if it is a child.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) parent: Option<Parent>,

@@ -13,6 +13,7 @@ use crate::message::{Finished, Message, Outgoing, Reply, Sent, Turn};
 use crate::packing::{Packed, raw};
 use crate::run_object::stored::{LatestEvents, Obstacle, Opened, Record};
 use crate::shared::Shared;
+use crate::state::Phase;
 use crate::wire::{
     ATTEMPT, AnswerSignal, Envelope, RUN, Segment, StageRequest, StartChild, answer_signal, attempt_key, keys,
 };
@@ -292,6 +293,7 @@ impl<'t, 'c> Taking<'t, 'c> {
             blobs.remove(run, stale).await?;
         }
         record.stale = self.opened.blob;
+        record.facts.has_ended = matches!(self.opened.run.state.phase, Phase::Ended(_));
         record.state = Packed::pack(blobs, run, &self.opened.run.into_state(), LARGE_STATE).await?;
         ctx.set(keys::RUN, Json(record.clone()));
         Ok(())
