@@ -60,7 +60,8 @@ pub(crate) struct ServeRestateArgs {
     /// The number of stages that the worker executes at once
     #[arg(long, value_name = "N")]
     pub(crate) stages: Option<NonZeroUsize>,
-    /// Take the place of a worker whose pipelines this one lacks; their runs wait until a worker has them again
+    /// Take the place of the present worker even if runs could not go on at this one; they wait until a worker has what they
+    /// need
     #[arg(long, conflicts_with = "no_register")]
     pub(crate) force: bool,
     /// Do not tell the server about the worker; it is registered in another way

@@ -256,14 +256,23 @@ impl Service<'_> {
         }
         let registered = match self.args.force {
             true => admin.register_by_force(url).await,
-            false => admin.register(url).await,
+            false => match self.worker.check_versions(&admin).await {
+                Ok(()) => admin.register(url).await,
+                refused => refused,
+            },
         };
         registered.map_err(|error| {
-            let lacks = matches!(&error, ClientError::Refused { code, .. } if code == "pipelines_missing");
+            let code = match &error {
+                ClientError::Refused { code, .. } => code.clone(),
+                _ => String::new(),
+            };
             let failed = failed(error);
-            match lacks {
-                true => failed.help("serve those too, or take its place with `--force`"),
-                false => failed,
+            match &*code {
+                "pipelines_missing" => failed.help("serve those too, or take its place with `--force`"),
+                "versions_missing" => failed.help(
+                    "deploy a program that has what they need, or use `--force`: these runs are parked until one is deployed",
+                ),
+                _ => failed,
             }
         })?;
         Ok(Some(version))

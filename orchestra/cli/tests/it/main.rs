@@ -38,6 +38,7 @@ mod limits;
 mod lock;
 mod long_ids;
 mod on_restate;
+mod on_restate_changes;
 mod orphans;
 mod output;
 mod parameters;

@@ -16,7 +16,7 @@ use crate::agents_support::{KEY, reports};
 use crate::support::{Done, Scratch, Started, done, gate};
 
 /// A stage that waits for the file `go` of its run.
-const HOLD: &str = r#"digraph hold {
+pub(crate) const HOLD: &str = r#"digraph hold {
     start -> once -> hold -> exit
     once [shape=parallelogram, tool_command="echo once >> $ORCHESTRA_RUN_ID.once"]
     hold [shape=parallelogram, tool_command="while ! test -f $ORCHESTRA_RUN_ID.go; do sleep 0.02; done; echo went"]
@@ -35,10 +35,10 @@ const WRITE: &str = r#"digraph write {
 const GUARD: &str = r#""$@" & worker=$!; cat >/dev/null; kill -9 $worker"#;
 
 /// A server and its worker, for all tests of this file.
-struct Server {
-    scratch: Scratch,
-    on: String,
-    admin: String,
+pub(crate) struct Server {
+    pub(crate) scratch: Scratch,
+    pub(crate) on: String,
+    pub(crate) admin: String,
     model: ModelServer,
     announced: Value,
     _worker: Child,
@@ -57,8 +57,29 @@ fn free_ports() -> [u16; 2] {
     listeners.map(|listener| listener.local_addr().unwrap().port())
 }
 
+/// Starts a worker. Returns it with the line with which it announces itself.
+pub(crate) fn start_worker(scratch: &Scratch, program: &std::path::Path, args: &[&str]) -> (Child, String) {
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", GUARD, "sh", env!("CARGO_BIN_EXE_orchestra")])
+        .args(["serve-restate", "--json", "--listen", "127.0.0.1:0"])
+        .args(args)
+        .current_dir(scratch.path(""))
+        .env("ORCHESTRA_RESTATE_SERVER", program)
+        .env("ANTHROPIC_API_KEY", KEY)
+        .env("HOME", scratch.path("home"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(std::fs::File::create(scratch.path("worker.log")).unwrap());
+    let mut worker = command.spawn().unwrap();
+    let mut line = String::new();
+    let mut output = BufReader::new(worker.stdout.take().unwrap());
+    output.read_line(&mut line).unwrap();
+    (worker, line)
+}
+
 impl Server {
-    fn start(program: &std::path::Path) -> Server {
+    pub(crate) fn start(program: &std::path::Path) -> Server {
         let scratch = Scratch::new();
         let model = ModelServer::start();
         let base = model.base(Wire::Anthropic);
@@ -73,36 +94,8 @@ impl Server {
         scratch.write("write.dot", WRITE);
         scratch.write("draft.dot", "digraph draft { start -> ");
         let [ingress, admin] = free_ports().map(|port| format!("http://127.0.0.1:{port}"));
-        let mut command = Command::new("sh");
-        command
-            .args([
-                "-c",
-                GUARD,
-                "sh",
-                env!("CARGO_BIN_EXE_orchestra"),
-                "serve-restate",
-                "--json",
-            ])
-            .args([
-                "--with-server",
-                "--listen",
-                "127.0.0.1:0",
-                "--on",
-                &ingress,
-                "--admin",
-                &admin,
-            ])
-            .current_dir(scratch.path(""))
-            .env("ORCHESTRA_RESTATE_SERVER", program)
-            .env("ANTHROPIC_API_KEY", KEY)
-            .env("HOME", scratch.path("home"))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(std::fs::File::create(scratch.path("worker.log")).unwrap());
-        let mut worker = command.spawn().unwrap();
-        let mut line = String::new();
-        let mut output = BufReader::new(worker.stdout.take().unwrap());
-        output.read_line(&mut line).unwrap();
+        let address = ["--with-server", "--on", &ingress, "--admin", &admin];
+        let (worker, line) = start_worker(&scratch, program, &address);
         assert!(!line.is_empty(), "{}", scratch.read("worker.log"));
         Server {
             scratch,
@@ -122,12 +115,12 @@ impl Server {
         command
     }
 
-    fn call(&self, args: &[&str]) -> Done {
+    pub(crate) fn call(&self, args: &[&str]) -> Done {
         done(self.command(args).output().unwrap())
     }
 
     /// Starts a run that waits, and is followed.
-    fn start_run(&self, file: &str, run: &str) -> Started {
+    pub(crate) fn start_run(&self, file: &str, run: &str) -> Started {
         let mut command = self.command(&["run", file, "--run-id", run, "--wait"]);
         // Nothing is said on standard input.
         command.stdin(Stdio::null());
