@@ -180,14 +180,12 @@ fn main() {
     if let [WORKER, ingress, blobs, address] = arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         return runtime.block_on(serve_killed(ingress, Path::new(blobs), address.parse().unwrap()));
     }
-    for name in &arguments {
-        assert!(
-            FIGURES.contains(&&**name),
-            "no figure is named {name}: {FIGURES:?}"
-        );
-    }
     let is_wanted = |name: &&str| arguments.is_empty() || arguments.iter().any(|wanted| wanted == name);
     let wanted: Vec<&str> = FIGURES.into_iter().filter(is_wanted).collect();
+    if wanted.is_empty() {
+        // The words are those of other benches.
+        return;
+    }
     runtime.block_on(measure(&wanted));
 }
 
