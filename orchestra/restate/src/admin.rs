@@ -5,12 +5,15 @@ use std::collections::HashSet;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::client_error::ClientError;
+use crate::client_error::{ClientError, WORKER_UNREACHABLE};
 use crate::ingress::{RequestError, answer, http_client};
 use crate::wire::{RUN, keys};
 
 /// The name under which a worker publishes its pipelines, one in each line.
 pub(crate) const PIPELINES: &str = "orchestra.pipelines";
+
+/// The mark of the server's errors about workers that it cannot reach, or that are none.
+const NOT_DISCOVERED: &str = "[META0003]";
 
 /// The number of runs that one query returns.
 const PAGE: usize = 1000;
@@ -153,7 +156,8 @@ impl Admin {
     async fn deploy(&self, worker: &str, only_tries: bool) -> Result<Value, ClientError> {
         let url = format!("{}/deployments", self.url);
         let request = json!({ "uri": worker, "force": true, "dry_run": only_tries });
-        let answered = self.post(&url, &request).await?;
+        let answered = self.post(&url, &request).await;
+        let answered = answered.map_err(|error| unreachable_worker(error, worker))?;
         serde_json::from_slice(&answered).map_err(|_| ClientError::unreadable(&url))
     }
 
@@ -251,6 +255,29 @@ impl Admin {
         let request = self.http.post(url).header("content-type", "application/json");
         let request = request.header("accept", "application/json");
         answer(url, request.body(body.to_string())).await
+    }
+}
+
+/// Returns the error of a registration, which names the worker if the server cannot reach it.
+fn unreachable_worker(error: RequestError, worker: &str) -> ClientError {
+    match error {
+        RequestError::Refused { status, message } | RequestError::Failed { status, message, .. }
+            if message.contains(NOT_DISCOVERED) =>
+        {
+            let mut reason = message.as_str();
+            while let Some((_, rest)) = reason.split_once(NOT_DISCOVERED) {
+                reason = rest;
+            }
+            ClientError::Refused {
+                status,
+                code: WORKER_UNREACHABLE.to_owned(),
+                message: format!(
+                    "the server cannot reach a worker at `{worker}`: {}",
+                    reason.trim()
+                ),
+            }
+        }
+        error => error.into(),
     }
 }
 

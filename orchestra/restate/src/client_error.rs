@@ -3,6 +3,9 @@
 use crate::blobs::BlobError;
 use crate::ingress::RequestError;
 
+/// The code of the error that the server does not reach a worker.
+pub(crate) const WORKER_UNREACHABLE: &str = "worker_unreachable";
+
 /// An error of a request about a run.
 ///
 /// ```

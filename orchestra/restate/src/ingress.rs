@@ -91,6 +91,12 @@ impl Ingress {
 }
 
 impl Ingress {
+    /// Calls a handler of a service that takes and returns nothing.
+    pub(crate) async fn call_service(&self, service: &str, handler: &str) -> Result<(), RequestError> {
+        let url = format!("{}/{service}/{handler}", self.url);
+        answer(&url, self.http.post(&url)).await.map(drop)
+    }
+
     /// Returns whether the server knows a handler of a service. Nothing is executed: handlers cannot be called by this
     /// method, and the server looks for the service first.
     pub(crate) async fn knows(&self, service: &str, handler: &str) -> Result<bool, RequestError> {

@@ -23,6 +23,7 @@
 //! - `secret`: unpredictable names.
 //! - `refusal`: the refusals of requests, with their HTTP statuses and codes.
 //! - `ingress`: the HTTP client of handlers.
+//! - `client_error`: the errors of requests about runs.
 //!
 //! Workers:
 //!
@@ -36,11 +37,11 @@
 //! - `reporter`: the reports of a worker, of which those to one run are sent together.
 //! - `port`: the connection of an attempt to its run.
 //! - `stage_service`: the service that executes attempts.
+//! - `readiness`: the service that shows that a worker is reached.
 //! - `worker`: the server of these objects and services.
 //!
 //! Clients and servers:
 //!
-//! - `client_error`: the errors of requests about runs.
 //! - `admin`: the administration of a server.
 //! - `client`: the client of runs.
 //! - `export`: copies of runs as run folders.
@@ -62,6 +63,7 @@ mod message;
 mod names;
 mod packing;
 mod port;
+mod readiness;
 mod refusal;
 mod reporter;
 mod run_object;

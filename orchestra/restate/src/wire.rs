@@ -15,6 +15,8 @@ pub(crate) const RUN: &str = "OrchestraRun";
 pub(crate) const ATTEMPT: &str = "OrchestraAttempt";
 /// The service that executes attempts. Those of a pool have its name behind it.
 pub(crate) const STAGE: &str = "OrchestraStage";
+/// The service that shows that a worker is reached.
+pub(crate) const WORKER: &str = "OrchestraWorker";
 
 /// The keys of the state of a run. Each that a turn reads or writes costs it an entry of its journal, so there are few.
 pub(crate) mod keys {

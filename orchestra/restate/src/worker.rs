@@ -23,14 +23,16 @@ use tokio_util::task::TaskTracker;
 use crate::admin::{Admin, PIPELINES};
 use crate::attempt_object::AttemptObject;
 use crate::blobs::Blobs;
-use crate::client_error::ClientError;
+use crate::client_error::{ClientError, WORKER_UNREACHABLE};
 use crate::hosts::{Hosts, Place};
-use crate::ingress::Ingress;
+use crate::ingress::{Backoff, Ingress, RequestError};
+use crate::readiness::ReadinessService;
 use crate::reporter::Reporter;
 use crate::run_object::RunObject;
 use crate::served_pools::ServedPools;
 use crate::shared::Shared;
 use crate::stage_service::{ServicePool, StageService};
+use crate::wire::WORKER;
 use crate::workspaces::Workspaces;
 
 /// The time after which the server gives an attempt up that shows no sign of progress. Time-outs of stages are those of
@@ -44,6 +46,8 @@ const STAGES: usize = 256;
 const DRAINED: Duration = Duration::from_secs(20);
 /// The time that connections have to close after that.
 const CLOSED: Duration = Duration::from_secs(2);
+/// The time within which the server reaches a worker that was registered.
+const REACHED: Duration = Duration::from_secs(10);
 /// The interval of keep-alive messages, and the time for their answers. A worker that is cut off must have stopped its
 /// attempts before the server starts them elsewhere, which takes longer.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
@@ -234,6 +238,46 @@ impl Worker {
         })
     }
 
+    /// Calls a worker through the ingress of the server, after this one was registered under a URL. Only a worker that is
+    /// reached gets turns and attempts.
+    ///
+    /// # Errors
+    /// The ingress cannot be reached, belongs to another server, or the server does not reach the worker within ten
+    /// seconds.
+    pub async fn check_reachable(&self, url: &str) -> Result<(), ClientError> {
+        let ingress = &self.shared.ingress;
+        let unreachable = |reason: &str| ClientError::Refused {
+            status: 504,
+            code: WORKER_UNREACHABLE.to_owned(),
+            message: format!(
+                "the server at `{}` did not reach the worker at `{url}` within {} s: {reason}",
+                ingress.url(),
+                REACHED.as_secs()
+            ),
+        };
+        let mut reason = "it gave no answer".to_owned();
+        let reached = async {
+            let mut backoff = Backoff::new();
+            loop {
+                match ingress.call_service(WORKER, "ready").await {
+                    Err(RequestError::Refused { status: 404, .. }) => {
+                        // Another node of the server may have been told.
+                        reason =
+                            "the server does not know it; is it the one where the worker was registered?"
+                                .to_owned();
+                    }
+                    Err(RequestError::Failed { message, .. }) => reason = message,
+                    called => return called.map_err(ClientError::from),
+                }
+                backoff.wait().await;
+            }
+        };
+        match tokio::time::timeout(REACHED, reached).await {
+            Ok(reached) => reached,
+            Err(_) => Err(unreachable(&reason)),
+        }
+    }
+
     fn endpoint(&self) -> Endpoint {
         let options = || {
             ServiceOptions::new()
@@ -255,6 +299,7 @@ impl Worker {
                     .options(options().metadata(PIPELINES, pipelines)),
             )
             .bind(AttemptObject.into_service_definition().options(options()))
+            .bind(ReadinessService.into_service_definition().options(options()))
             .bind(stage(service.clone().into_service_definition()));
         for pool in &self.pools {
             builder = builder.bind(stage(service.clone().in_pool(pool)));

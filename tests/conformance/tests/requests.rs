@@ -575,6 +575,41 @@ async fn a_worker_that_stops_finishes_what_it_executes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_the_server_does_not_reach_is_reported() {
+    let test = "a_worker_that_the_server_does_not_reach_is_reported";
+    let (Some(fleet), Some(other)) = (Fleet::start(test).await, Fleet::start(test).await) else {
+        return;
+    };
+    let unreachable = |refused: (u16, String, String)| {
+        assert_eq!(refused.1, "worker_unreachable", "{}", refused.2);
+        refused.2
+    };
+    let nowhere = "http://127.0.0.1:1";
+    for registered in [
+        fleet.admin().register(nowhere).await,
+        fleet.admin().register_by_force(nowhere).await,
+    ] {
+        let message = unreachable(refused(registered));
+        let expected = "the server cannot reach a worker at `http://127.0.0.1:1`: error when calling";
+        assert!(message.starts_with(expected), "{message}");
+    }
+    let worker = fleet.worker().build().unwrap();
+    let address = free_address();
+    let serving = fleet.serve_doomed(&worker, address).await;
+    let url = format!("http://{address}");
+    worker.check_reachable(&url).await.unwrap();
+    serving.kill();
+    // The first lost its worker, and the second never had it.
+    let elsewhere = other.worker().build().unwrap();
+    let (gone, foreign) = tokio::join!(worker.check_reachable(&url), elsewhere.check_reachable(&url));
+    let reached = format!("did not reach the worker at `{url}` within 10 s: ");
+    let gone = unreachable(refused(gone));
+    assert!(gone.contains(&reached), "{gone}");
+    let foreign = unreachable(refused(foreign));
+    assert!(foreign.contains("the server does not know it"), "{foreign}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_events_of_a_long_run_are_kept_in_their_order() {
     let Some(world) = World::start("all_events_of_a_long_run_are_kept_in_their_order").await else {
         return;

@@ -238,7 +238,7 @@ impl Service<'_> {
         started.map(Some).map_err(|error| local_server_error(&error))
     }
 
-    /// Registers the worker. Returns the version of the server.
+    /// Registers the worker, and checks that the server reaches it. Returns the version of the server.
     async fn register(&self, url: &str) -> Result<Option<String>, CliError> {
         if self.args.no_register {
             return Ok(None);
@@ -275,6 +275,8 @@ impl Service<'_> {
                 _ => failed,
             }
         })?;
+        let reached = self.worker.check_reachable(url).await;
+        reached.map_err(|error| client_error(&error, self.program))?;
         Ok(Some(version))
     }
 

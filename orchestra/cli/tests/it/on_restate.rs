@@ -524,6 +524,32 @@ fn without_a_server_the_install_command_is_printed() {
 }
 
 #[test]
+fn a_worker_announces_itself_once_the_server_reaches_it() {
+    let Some(server) = server("a_worker_announces_itself_once_the_server_reaches_it") else {
+        return;
+    };
+    let mut command = server.command(&["serve-restate", "--listen", "127.0.0.1:0"]);
+    command.args([
+        "--admin",
+        &server.admin,
+        "--url",
+        "http://127.0.0.1:1",
+        "hold.dot",
+    ]);
+    let unreached = done(command.output().unwrap()).exits(1);
+    assert_eq!(unreached.stdout, "");
+    let expected = "error[worker_unreachable]: the server cannot reach a worker at `http://127.0.0.1:1`: error when calling";
+    assert!(unreached.stderr.starts_with(expected), "{}", unreached.stderr);
+    assert!(
+        unreached
+            .stderr
+            .contains("help: `--url http://HOST:PORT` names the address"),
+        "{}",
+        unreached.stderr
+    );
+}
+
+#[test]
 fn runs_are_exported_and_shown_like_those_of_this_machine() {
     let Some(server) = server("runs_are_exported_and_shown_like_those_of_this_machine") else {
         return;

@@ -19,6 +19,10 @@ pub(in crate::commands) fn client_error(error: &ClientError, program: &str) -> C
                 "start a worker that has it with `{program} serve-restate`"
             )),
             "unknown_run" => converted(code).help("name the run by its complete id, as `run --on` printed it"),
+            "worker_unreachable" => converted(code).exit(Exit::RunFailed).help(
+                "`--url http://HOST:PORT` names the address at which the server reaches this machine; `--on` and `--admin` \
+                 are addresses of the same server",
+            ),
             "run_parked" => converted(code).exit(Exit::RunFailed),
             "pipeline_changed" => converted(code)
                 .exit(Exit::Invalid)
