@@ -64,6 +64,7 @@ mod templates;
 mod unprivileged;
 mod usage;
 mod wait;
+mod without_restate;
 mod workspace;
 mod workspace_cleanup;
 mod workspace_support;
