@@ -120,7 +120,7 @@ pub async fn run(
         tokio::spawn(async move {
             let run = remote.start(&case).await;
             let (ended, ()) = tokio::join!(remote.ended(&run), answer_all(&*remote, &case, &run));
-            let difference = case.expected.difference(&ended.without_repeats());
+            let difference = case.difference(&ended.without_repeats());
             assert!(
                 difference.is_empty(),
                 "{} {run}\n{}\n{difference}",

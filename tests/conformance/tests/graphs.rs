@@ -32,7 +32,7 @@ async fn compare<D: Driver>(driver: D, cases: &[Arc<Case>], at_once: usize) {
             let limit = std::time::Duration::from_secs(60);
             let ended = tokio::time::timeout(limit, run(&*driver, &case)).await;
             let ended = ended.unwrap_or_else(|_| panic!("{} does not end\n{}", case.name, case.dot));
-            let difference = case.expected.difference(&ended);
+            let difference = case.difference(&ended);
             assert!(difference.is_empty(), "{}\n{}\n{difference}", case.name, case.dot);
             ended.stages()
         })
