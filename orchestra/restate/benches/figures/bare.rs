@@ -32,11 +32,12 @@ impl Bare {
         Ok(())
     }
 
-    /// Journals some results, one after the other.
+    /// Journals some results of a size in bytes, one after the other.
     #[handler]
-    async fn runs(&self, ctx: Context<'_>, count: Json<u64>) -> HandlerResult<()> {
-        for _ in 0..count.into_inner() {
-            ctx.run(|| async { Ok(1_u64) }).await?;
+    async fn runs(&self, ctx: Context<'_>, request: Json<(u64, usize)>) -> HandlerResult<()> {
+        let Json((count, size)) = request;
+        for _ in 0..count {
+            ctx.run(|| async { Ok("x".repeat(size)) }).await?;
         }
         Ok(())
     }
