@@ -162,7 +162,9 @@ fn each_test_has_exactly_one_line() {
     for entry in std::fs::read_dir(folder().join("tests/it")).unwrap() {
         let path = entry.unwrap().path();
         let file = path.file_name().unwrap().to_string_lossy().into_owned();
-        if file.ends_with(".rs") && file != "list.rs" {
+        // Workers of a server run the pipelines of other lines again.
+        let shows_no_line = ["list.rs", "on_server.rs"].contains(&&*file);
+        if file.ends_with(".rs") && !shows_no_line {
             let source = std::fs::read_to_string(&path).unwrap();
             there.extend(
                 tests_in(&source)
