@@ -171,6 +171,7 @@ impl Exporter {
         let folder = folder.as_ref().to_owned();
         let mut backoff = Backoff::new();
         let mut missing = None;
+        let mut last = ExportError::Unsettled { run: run.clone() };
         for _ in 0..LOOKS {
             let parts = self.client.exported_parts(run).await?;
             let blob = parts.state.root_blob();
@@ -205,13 +206,18 @@ impl Exporter {
                 return Ok(exported);
             }
             if let Some(copy) = self.copy(run, parts, state).await? {
-                let changed = blocking(&folder, move |folder| copy.write(folder)).await?;
-                exported.changed = changed;
-                return Ok(exported);
+                match blocking(&folder, move |folder| copy.write(folder)).await {
+                    Err(error) if is_written_here(&error) => last = error,
+                    Err(error) => return Err(error),
+                    Ok(changed) => {
+                        exported.changed = changed;
+                        return Ok(exported);
+                    }
+                }
             }
             backoff.wait().await;
         }
-        Err(ExportError::Unsettled { run: run.clone() })
+        Err(last)
     }
 
     /// Reads the rest of a run. Returns `None` if its events are not those of the state.
@@ -329,6 +335,11 @@ impl std::fmt::Debug for Exporter {
 
 async fn present(folder: &Path) -> Result<Option<ExportedCopy>, ExportError> {
     blocking(folder, |folder| ExportedCopy::read(folder)).await
+}
+
+/// Returns whether an export of this process writes the same copy. One that was dropped goes on until it has written.
+fn is_written_here(error: &ExportError) -> bool {
+    matches!(error, ExportError::Folder(StoreError::Owned { by: Some(owner), .. }) if owner.pid == std::process::id())
 }
 
 /// Uses a folder outside of the threads that send requests.
