@@ -134,14 +134,22 @@ pub struct Finished {
     /// The end.
     pub end: HostedEnd,
     /// The usage since the last note of the attempt.
+    #[serde(default, skip_serializing_if = "is_unused")]
     pub used: Usage,
     /// The events of the attempt that were not reported yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<EventKind>,
     /// `true` if the attempt has stored notes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub noted: bool,
     /// The state of the files that the attempt left; `None` if it is the one before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<Snapshot>,
+}
+
+/// Returns whether a usage need not be stored.
+fn is_unused(used: &Usage) -> bool {
+    used.is_zero()
 }
 
 impl Finished {

@@ -164,7 +164,7 @@ const FIGURES: [&str; 8] = [
 ];
 
 /// The size of the stored outcome of a stage in bytes.
-const OUTCOME: usize = 400;
+const OUTCOME: usize = 220;
 
 /// The argument with which this program serves as a worker that is killed.
 const WORKER: &str = "worker";
