@@ -45,18 +45,32 @@ impl StageService {
         // If the closure does not run, an earlier execution has begun.
         let is_first = Arc::new(AtomicBool::new(false));
         let begun = is_first.clone();
-        let claim = ctx.run(move || async move {
+        let begin = ctx.run(move || async move {
             begun.store(true, Ordering::Relaxed);
             Ok(())
         });
-        claim.name("claim").await?;
-        let is_first = is_first.load(Ordering::Relaxed);
+        begin.name("claim").await?;
+        let mut execution = Execution {
+            run: request.run.clone(),
+            secret: request.secret.clone(),
+            effect: request.effect.clone(),
+            name: String::new(),
+            token: request.token,
+            notes: 0,
+        };
+        if !is_first.load(Ordering::Relaxed) {
+            // Before a signal is awaited: if the end of the attempt is stored already, nothing else may be.
+            match claim(&self.0, &execution).await {
+                Some(token) => execution.token = token,
+                None => return Ok(()),
+            }
+        }
         let stop = CancellationToken::new();
         let answers = Answers::default();
         let mut execution = std::pin::pin!(execute(
             self.0.clone(),
             request,
-            is_first,
+            execution,
             answers.clone(),
             stop.clone()
         ));
@@ -73,11 +87,10 @@ impl StageService {
                     }
                     Err(_cancelled) => {
                         stop.cancel();
-                        execution.await;
-                        return Ok(());
+                        return execution.await.map_err(HandlerError::from);
                     }
                 },
-                () = &mut execution => return Ok(()),
+                ended = &mut execution => return ended.map_err(HandlerError::from),
             }
         }
     }
@@ -167,49 +180,43 @@ impl Service for PoolDispatcher {
     }
 }
 
-/// Executes an attempt until its run has accepted its end, or does not wait for it any more.
+/// The end of an execution that the run does not wait for. The server begins another one, which the run accepts if it waits
+/// for the attempt: a message of an execution that is dead already may have come after the claim of this one.
+#[derive(Debug, thiserror::Error)]
+#[error("the run does not wait for this execution of the attempt")]
+struct Superseded;
+
+/// Begins another execution of an attempt. Returns its fencing token; `None` if the run does not wait for the attempt.
+async fn claim(shared: &Shared, execution: &Execution) -> Option<u64> {
+    let (answers, lost) = (Answers::default(), CancellationToken::new());
+    let port = new_port(shared, execution.clone(), &answers, &lost).0;
+    let execution = random_name();
+    match port.report(Report::Claimed { execution }).await {
+        Ok(Reply::Claimed(token)) => Some(token),
+        _ => None,
+    }
+}
+
+/// Executes an attempt until its run has accepted its end.
 async fn execute(
     shared: Arc<Shared>,
     request: StageRequest,
-    is_first: bool,
+    mut execution: Execution,
     answers: Answers,
     stop: CancellationToken,
-) {
+) -> Result<(), Superseded> {
     let lost = stop.child_token();
     let prepared = prepare(&shared, &request, &lost).await;
-    let name = match &prepared {
-        Ok((host, _)) => request.effect.name(host.pipeline()),
-        Err(_) => String::new(),
-    };
-    let mut execution = Execution {
-        run: request.run.clone(),
-        secret: request.secret.clone(),
-        effect: request.effect.clone(),
-        name,
-        token: request.token,
-        notes: 0,
-    };
-    if !is_first {
-        let claimant = new_port(&shared, execution.clone(), &answers, &lost).0;
-        let name = random_name();
-        match claimant.report(Report::Claimed { execution: name }).await {
-            Ok(Reply::Claimed(token)) => execution.token = token,
-            _ => return,
-        }
-    }
     let (host, context) = match prepared {
         Ok(found) => found,
         // The run pauses, so that it can be resumed where the reason does not hold.
-        Err(reason) => {
-            suspend(&shared, execution, &answers, &lost, reason).await;
-            return;
-        }
+        Err(reason) => return suspend(&shared, execution, &answers, &lost, reason).await,
     };
+    execution.name = request.effect.name(host.pipeline());
     let (mut notes, mut files) = (Vec::new(), request.files);
     if execution.token > 1 {
-        let Some((found, snapshot)) = earlier_notes(&shared, &execution, &lost).await else {
-            return;
-        };
+        let earlier = earlier_notes(&shared, &execution, &lost).await;
+        let (found, snapshot) = earlier.ok_or(Superseded)?;
         notes = found;
         if let Some(snapshot) = snapshot {
             if snapshot.joined {
@@ -220,14 +227,11 @@ async fn execute(
     }
     execution.notes = notes.len() as u64;
     let Ok(run) = RunId::new(&*request.run) else {
-        return;
+        return Ok(());
     };
     let workspace = match open_workspace(&shared, &host, &run, &lost).await {
         Ok(workspace) => workspace,
-        Err(reason) => {
-            suspend(&shared, execution, &answers, &lost, reason).await;
-            return;
-        }
+        Err(reason) => return suspend(&shared, execution, &answers, &lost, reason).await,
     };
     let token = execution.token;
     let (port, outbox) = new_port(&shared, execution, &answers, &lost);
@@ -240,12 +244,13 @@ async fn execute(
     attempt.files = files;
     let report = perform(&shared, &host, attempt, &port, outbox, &lost).await;
     if lost.is_cancelled() && !stop.is_cancelled() {
-        // Another execution has begun.
-        return;
+        return Err(Superseded);
     }
-    if let Err(NotAwaited) = port.report(report).await {
-        tracing::info!(run = %port.run, attempt = %port.name, "the run did not wait for this execution any more");
-    }
+    reported(port.report(report).await)
+}
+
+fn reported(reply: Result<Reply, NotAwaited>) -> Result<(), Superseded> {
+    reply.map(drop).map_err(|NotAwaited| Superseded)
 }
 
 /// Reports that the attempt cannot be executed here, so that the run pauses.
@@ -255,10 +260,10 @@ async fn suspend(
     answers: &Answers,
     lost: &CancellationToken,
     reason: String,
-) {
+) -> Result<(), Superseded> {
     let port = new_port(shared, execution, answers, lost).0;
     let end = HostedEnd::Suspended(HostedSuspension::ChildStuck(reason));
-    drop(port.report(Finished::new(end).into()).await);
+    reported(port.report(Finished::new(end).into()).await)
 }
 
 /// Opens the files on which the run works, if it does.

@@ -59,6 +59,11 @@ impl Taking<'_> {
                 self.repeat(&effect);
                 Ok(())
             }
+            // Its last execution is dead, and this one need not begin.
+            (Some(live), Report::Claimed { .. }) if live.cancelled => {
+                self.attempt_ended(effect, HostedEnd::Cancelled, Usage::default(), None);
+                Ok(())
+            }
             // It was reported before.
             (None, Report::Finished(_) | Report::Released { .. } | Report::Emitted { .. }) => Ok(()),
             (Some(live), _) if token != live.token => Err(Reply::Refused(Refused::NotAwaited)),

@@ -393,6 +393,26 @@ fn a_run_that_ends_while_it_is_paused_stays_ended() {
 }
 
 #[test]
+fn a_claim_of_a_cancelled_attempt_ends_it() {
+    let (mut run, first) = Run::start(LINE, Budget::default());
+    let [a] = &stages(&first)[..] else {
+        panic!("{first:?}")
+    };
+    run.send(Message::Pause {
+        reason: "lunch".to_owned(),
+    });
+    assert!(run.state.stages[0].cancelled);
+    // The worker died before it could report that the attempt is over.
+    let execution = "second".to_owned();
+    let claimed = run.report(a, Report::Claimed { execution });
+    assert_eq!(claimed.reply, Reply::Accepted, "it need not begin");
+    assert_eq!(events(&claimed), ["PipelinePaused"]);
+    assert!(run.state.stages.is_empty());
+    let resumed = run.send(Message::Resume { lost: Vec::new() });
+    assert_eq!(stages(&resumed).len(), 1, "{resumed:?}");
+}
+
+#[test]
 fn an_execution_with_an_old_token_is_refused() {
     let (mut run, first) = Run::start(LINE, Budget::default());
     let [a] = &stages(&first)[..] else {

@@ -321,28 +321,14 @@ async fn a_report_needs_the_secret_and_the_newest_token() {
     let opened = post(url, &path, &json!({ "token": 2 }).to_string()).await;
     let noted = opened.1["notes"].as_array().unwrap().len();
     assert!(opened.0 == 200 && noted >= 3, "{opened:?}");
-    // The first execution cannot note any more, and stops.
-    let invocation = status.stages[0].1.invocation.clone().unwrap();
-    let query = format!("SELECT id FROM sys_invocation WHERE id = '{invocation}' AND status <> 'completed'");
-    let stops = async {
-        while world.fleet.query(&query).await["rows"]
-            .as_array()
-            .is_none_or(|rows| !rows.is_empty())
-        {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    let stopped = tokio::time::timeout(Duration::from_secs(20), stops).await;
-    assert!(stopped.is_ok(), "the first execution goes on");
-    let waits = world.client.status(&run).await.unwrap();
-    assert_eq!((waits.phase, waits.stages[0].1.token), (Phase::Running, 2));
-    // An operator sees that nobody executes it.
-    world.open();
+    // The first execution cannot note any more, and stops. The other one is dead, as after a claim that came late, so the
+    // server lets the attempt begin again.
     world
-        .client
-        .resume(&run, Some(&world.fleet.admin()))
-        .await
-        .unwrap();
+        .until(&run, |status| {
+            status.stages.iter().any(|(_, stage)| stage.token == 3)
+        })
+        .await;
+    world.open();
     let result = world.client.wait(&run).await.unwrap();
     let notes = result.context.get("notes").and_then(Value::as_u64).unwrap();
     assert!(result.failure.is_none() && notes >= noted as u64, "{result:?}");
