@@ -16,6 +16,9 @@ use crate::fleet::Fleet;
 use crate::remote::Remote;
 use crate::workers::{Killed, Order, free_address};
 
+/// The time after which a run counts as stuck. Undisturbed, none takes seconds.
+const STUCK: Duration = Duration::from_secs(300);
+
 /// What happens, and how often. `None` for what does not.
 #[derive(Clone, Debug, Default)]
 pub struct Chaos {
@@ -119,7 +122,9 @@ pub async fn run(
         let (remote, client) = (remote.clone(), client.clone());
         tokio::spawn(async move {
             let run = remote.start(&case).await;
-            let (ended, ()) = tokio::join!(remote.ended(&run), answer_all(&*remote, &case, &run));
+            let ends = async { tokio::join!(remote.ended(&run), answer_all(&*remote, &case, &run)).0 };
+            let ended = tokio::time::timeout(STUCK, ends).await;
+            let ended = ended.unwrap_or_else(|_| panic!("{} {run} does not end\n{}", case.name, case.dot));
             let difference = case.difference(&ended.without_repeats());
             assert!(
                 difference.is_empty(),
