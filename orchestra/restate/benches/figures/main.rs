@@ -402,22 +402,23 @@ impl Measured {
     async fn inline(&self) {
         let worker = add(self.fleet.worker().inline("work"), "inline", &line("inline", 60));
         self.fleet.serve(&worker.build().unwrap()).await;
-        let (mut ours, mut bare, mut bare_sized) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut ours, mut bare) = (Vec::new(), Vec::new());
         run(&self.client, "inline").await;
         for _ in 0..9 {
             let run = new_run();
             let began = Instant::now();
             self.client.start(&run, RemoteStart::of("inline")).await.unwrap();
             ours.push(began.elapsed() / 60);
-            for (bare, size) in [(&mut bare, 1), (&mut bare_sized, OUTCOME)] {
-                let began = Instant::now();
-                self.http.post("BareService/runs", &json!([60, size])).await;
-                bare.push(began.elapsed() / 60);
-            }
+            let began = Instant::now();
+            self.http.post("BareService/runs", &json!([60, OUTCOME])).await;
+            bare.push(began.elapsed() / 60);
         }
-        let (ours, bare, bare_sized) = (median(ours), median(bare), median(bare_sized));
-        row_of_times("stage within a turn, ms", ours, bare, "<= 1.2x ctx.run");
-        row_of_times("the same, beside results of its size", ours, bare_sized, "");
+        row_of_times(
+            "stage within a turn, ms",
+            median(ours),
+            median(bare),
+            "<= 1.2x ctx.run",
+        );
     }
 
     /// One of two workers that is killed.
