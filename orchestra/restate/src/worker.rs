@@ -38,6 +38,9 @@ use crate::workspaces::Workspaces;
 /// The time after which the server gives an attempt up that shows no sign of progress. Time-outs of stages are those of
 /// their pipelines.
 const INACTIVITY: Duration = Duration::from_secs(25 * 3600);
+/// The number of tries after which the server pauses an invocation until a person resumes it, which by default takes a
+/// minute. Workers may be away for any time.
+const ATTEMPTS: u64 = u32::MAX as u64;
 /// The window of a connection. Small frames would make replays of a journal slow.
 const WINDOW: u32 = 64 * 1024 * 1024;
 /// The number of attempts that a worker executes at the same time, unless it is set.
@@ -285,6 +288,7 @@ impl Worker {
                 .idempotency_retention(Duration::ZERO)
                 .retry_policy_initial_interval(Duration::from_millis(50))
                 .retry_policy_max_interval(Duration::from_secs(1))
+                .retry_policy_max_attempts(ATTEMPTS)
         };
         let stage = |definition: ServiceDefinition| {
             definition.options(options().inactivity_timeout(INACTIVITY).abort_timeout(INACTIVITY))

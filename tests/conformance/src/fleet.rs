@@ -134,10 +134,19 @@ impl Fleet {
 
 /// Sends a request as any HTTP client does. Returns the status and the body.
 pub async fn post(url: &str, path: &str, body: &str) -> (u16, Value) {
+    request("POST", url, path, body).await
+}
+
+/// Requests something as any HTTP client does. Returns the status and the body.
+pub async fn get(url: &str, path: &str) -> (u16, Value) {
+    request("GET", url, path, "").await
+}
+
+async fn request(method: &str, url: &str, path: &str, body: &str) -> (u16, Value) {
     let address = url.strip_prefix("http://").unwrap();
     let mut stream = TcpStream::connect(address).await.unwrap();
     let request = format!(
-        "POST {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Type: application/json\r\n\
+        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Type: application/json\r\n\
          Accept: application/json\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
     );

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use orchestra_conformance::fleet::{Fleet, post};
+use orchestra_conformance::fleet::{Fleet, get, post};
 use orchestra_conformance::workers::free_address;
 use orchestra_core::{Context, RunFailure};
 use orchestra_engine::{
@@ -504,6 +504,27 @@ async fn a_worker_that_the_server_does_not_reach_is_reported() {
     assert!(gone.contains(&reached), "{gone}");
     let foreign = unreachable(refused(foreign));
     assert!(foreign.contains("the server does not know it"), "{foreign}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn workers_may_be_away_for_any_time() {
+    let Some(world) = World::start("workers_may_be_away_for_any_time").await else {
+        return;
+    };
+    // After the last try, the server pauses an invocation until a person resumes it.
+    for service in [
+        "OrchestraRun",
+        "OrchestraAttempt",
+        "OrchestraStage",
+        "OrchestraWorker",
+    ] {
+        let path = format!("/services/{service}");
+        let (status, found) = get(world.fleet.server.admin_url(), &path).await;
+        let policy = &found["retry_policy"];
+        let years = policy["max_attempts"].as_u64().unwrap() / (365 * 24 * 3600);
+        assert_eq!((status, policy["max_interval"].as_str()), (200, Some("1s")));
+        assert!(years > 100, "{service}: {policy}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
