@@ -218,7 +218,7 @@ fn available(option: &Ident) -> syn::Result<()> {
     if cfg!(feature = "agents") {
         return Ok(());
     }
-    let message = format!("`{option} = ..` needs the feature `agents` of the crate `orchestra`");
+    let message = format!("`{option} = ..` needs the feature `agents` of the package `orchestra-workflow`");
     Err(syn::Error::new(option.span(), message))
 }
 

@@ -131,7 +131,7 @@ macro_rules! __paths {
     ($($tests:tt)*) => {
         #[cfg(test)]
         ::core::compile_error!(
-            "the option `paths` needs the feature `testkit` of the crate `orchestra` in `[dev-dependencies]`"
+            "the option `paths` needs the feature `testkit` of the package `orchestra-workflow` in `[dev-dependencies]`"
         );
     };
 }

@@ -8,7 +8,7 @@
 //!
 //! ```toml
 //! [dev-dependencies]
-//! orchestra = { path = "path/to/orchestra/orchestra", features = ["testkit"] }
+//! orchestra-workflow = { path = "path/to/orchestra/orchestra", features = ["testkit"] }
 //! ```
 //!
 //! Each module that `pipeline!` generates then has a function `simulate()`, in tests only:

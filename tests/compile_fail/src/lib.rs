@@ -67,7 +67,7 @@ impl Package {
     pub fn known_as(temporary: &str, name: &str, known_as: &str) -> Package {
         let package = Package::empty(temporary, name);
         package.manifest(&format!(
-            "{known_as} = {{ package = \"orchestra\", path = {:?}, features = {FEATURES} }}",
+            "{known_as} = {{ package = \"orchestra-workflow\", path = {:?}, features = {FEATURES} }}",
             Package::orchestra().display().to_string()
         ));
         package
@@ -77,7 +77,7 @@ impl Package {
     pub fn with_default_features(temporary: &str, name: &str) -> Package {
         let package = Package::empty(temporary, name);
         package.manifest(&format!(
-            "orchestra = {{ path = {:?} }}",
+            "orchestra-workflow = {{ path = {:?} }}",
             Package::orchestra().display().to_string()
         ));
         package

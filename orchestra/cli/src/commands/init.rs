@@ -74,6 +74,7 @@ const RESERVED: &[&str] = &[
     "move",
     "mut",
     "orchestra",
+    "orchestra-workflow",
     "override",
     "priv",
     "proc_macro",
@@ -174,7 +175,7 @@ fn dependency() -> String {
 
 fn files(template: Template, name: &str, module: &str) -> Vec<(String, String)> {
     let manifest = format!(
-        "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[dependencies]\norchestra = {}\n\n[workspace]\n",
+        "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[dependencies]\norchestra-workflow = {}\n\n[workspace]\n",
         dependency()
     );
     let (main, pipeline) = match template {

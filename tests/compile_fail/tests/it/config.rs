@@ -275,12 +275,12 @@ fn without_the_feature_the_option_says_so() {
     let package = package("config_unavailable");
     let orchestra = Package::orchestra();
     package.manifest(&format!(
-        "orchestra = {{ path = {:?} }}",
+        "orchestra-workflow = {{ path = {:?} }}",
         orchestra.display().to_string()
     ));
     let said = package.check();
     assert!(!said.built);
-    let message = said.about("`config = ..` needs the feature `agents` of the crate `orchestra`");
+    let message = said.about("`config = ..` needs the feature `agents` of the package `orchestra-workflow`");
     assert_eq!(message.start, (1, 57), "{}", said.listed());
 }
 
