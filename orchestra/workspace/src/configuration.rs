@@ -84,6 +84,7 @@ const PROGRAMS: &[(&str, &str)] = &[
 ];
 
 /// The entries of the common git folder that git reads and writes through links.
+#[cfg(unix)]
 const LINKED: &[&str] = &[
     "objects",
     "refs",
@@ -207,8 +208,8 @@ impl CommonFolder {
             programs: configuration.has_programs(),
             _lock: lock,
         };
+        #[cfg(unix)]
         for name in LINKED {
-            #[cfg(unix)]
             std::os::unix::fs::symlink(common.join(name), made.folder.join(name))?;
         }
         made.refresh()?;
@@ -260,6 +261,7 @@ impl Drop for CommonFolder {
 fn locked_folder(parent: &Path) -> io::Result<Option<(PathBuf, File)>> {
     let random = || RandomState::new().build_hasher().finish();
     let folder = parent.join(format!("{PREFIX}{:016x}{:016x}", random(), random()));
+    #[cfg_attr(not(unix), expect(unused_mut, reason = "only Unix has modes"))]
     let mut builder = DirBuilder::new();
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);

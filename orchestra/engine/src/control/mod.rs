@@ -27,10 +27,13 @@ use crate::gates::answer_error::AnswerError;
 use crate::gates::question_token::QuestionToken;
 
 /// The schema of all messages.
+#[cfg(unix)]
 const SCHEMA: &str = "orchestra.control/2";
 /// Maximum length of a request in bytes. A free text may be long.
+#[cfg(unix)]
 const MAX_REQUEST: usize = 1 << 20;
 /// Maximum length of a reply in bytes: many questions with long texts.
+#[cfg(unix)]
 const MAX_REPLY: u64 = 16 << 20;
 
 /// A request to the owner of a run.
@@ -69,6 +72,7 @@ struct AskedQuestion {
 }
 
 /// A line of either side.
+#[cfg(unix)]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Message<T> {
     schema: String,
@@ -76,6 +80,7 @@ struct Message<T> {
     body: T,
 }
 
+#[cfg(unix)]
 impl<T: Serialize> Message<T> {
     /// Serializes a message as a line.
     fn line(body: T) -> Result<Vec<u8>, serde_json::Error> {
@@ -87,6 +92,7 @@ impl<T: Serialize> Message<T> {
 }
 
 /// The fields that messages of all versions have.
+#[cfg(unix)]
 #[derive(Deserialize)]
 struct AnyMessage {
     schema: String,
@@ -127,6 +133,7 @@ impl From<AnswerError> for ControlRefusal {
 }
 
 /// The code of a temporary refusal. The client retries.
+#[cfg(unix)]
 const BUSY: &str = "control_busy";
 
 /// Does nothing: without Unix domain sockets no other process can reach a run.

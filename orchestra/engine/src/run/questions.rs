@@ -33,6 +33,10 @@ impl Run {
     }
 
     /// Returns the open questions with the tokens by which other processes answer them.
+    #[cfg_attr(
+        not(unix),
+        allow(dead_code, reason = "elsewhere no other process can reach a run")
+    )]
     pub(crate) fn questions_with_tokens(&self) -> Result<Vec<(Question, QuestionToken)>, TokenError> {
         let mut open = self.questions.with_tokens()?;
         for child in self.live_children() {

@@ -268,6 +268,10 @@ impl Run {
     }
 
     /// Stores the socket through which other processes reach the run, until the run is closed.
+    #[cfg_attr(
+        not(unix),
+        allow(dead_code, reason = "elsewhere no other process can reach a run")
+    )]
     pub(crate) fn listens_at(&self, socket: SocketFile) {
         let mut control = lock(&self.control);
         if !self.sink.is_closed() {

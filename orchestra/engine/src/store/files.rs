@@ -325,6 +325,7 @@ pub(crate) fn system() -> Arc<dyn FileSystem> {
 
 impl FileSystem for SystemFiles {
     fn make_folder(&self, path: &Path) -> io::Result<()> {
+        #[cfg_attr(not(unix), expect(unused_mut, reason = "only Unix has modes"))]
         let mut builder = fs::DirBuilder::new();
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);

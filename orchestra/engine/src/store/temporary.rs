@@ -19,6 +19,7 @@ impl TemporaryFolder {
     pub(crate) fn create(run: &str) -> Result<TemporaryFolder, StoreError> {
         let unique = format!("orchestra-{run}-{:08x}", crate::id::random() as u32);
         let root = std::env::temp_dir().join(unique);
+        #[cfg_attr(not(unix), expect(unused_mut, reason = "only Unix has modes"))]
         let mut builder = fs::DirBuilder::new();
         #[cfg(unix)]
         {
