@@ -10,8 +10,8 @@ use crate::redact::{RedactedStream, Redactor};
 
 /// The number of bytes of one read.
 pub(super) const CHUNK: usize = 64 * 1024;
-/// Maximum length of a displayed line in bytes.
-const SHOWN_LINE: usize = 8 * 1024;
+/// Maximum length of a displayed line in bytes, unless a command sets another one.
+pub(super) const SHOWN_LINE: usize = 8 * 1024;
 /// Maximum length of [`super::ToolOutput::last_line`] in bytes.
 const LAST_LINE: usize = 4 * 1024;
 
@@ -24,6 +24,7 @@ pub(super) struct Sink {
     kept: Kept,
     file: OutputFile,
     line: Vec<u8>,
+    line_limit: usize,
     redacted: Option<RedactedStream>,
 }
 
@@ -41,8 +42,15 @@ impl Sink {
             kept: Kept::new(limit),
             file: OutputFile::create(file, file_limit)?,
             line: Vec::new(),
+            line_limit: SHOWN_LINE,
             redacted: redactor.map(Redactor::stream),
         })
+    }
+
+    /// Sets the maximum length of a displayed line.
+    pub(super) fn with_line_limit(mut self, bytes: usize) -> Self {
+        self.line_limit = bytes;
+        self
     }
 
     /// Processes the next bytes of the stream.
@@ -68,7 +76,7 @@ impl Sink {
             rest = after;
             let body = piece.strip_suffix(b"\n");
             let bytes = body.unwrap_or(piece);
-            let room = SHOWN_LINE.saturating_sub(self.line.len()).min(bytes.len());
+            let room = self.line_limit.saturating_sub(self.line.len()).min(bytes.len());
             self.line.extend_from_slice(bytes.get(..room).unwrap_or_default());
             if body.is_some() {
                 show(self.stream, &mut self.line, on_line);

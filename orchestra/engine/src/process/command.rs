@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::capture::OnLine;
+use super::capture::{OnLine, SHOWN_LINE};
 use super::output::{OutputStream, ProcessError};
 use super::program::{Input, Program};
 use super::variables::{is_inherited, same_name};
@@ -46,6 +46,8 @@ const SHELL: &str = "cmd";
 #[must_use = "a command does nothing until it is run"]
 pub struct ShellCommand {
     pub(super) text: String,
+    /// The program and its arguments, if no shell reads the command.
+    pub(super) direct: Option<(OsString, Vec<OsString>)>,
     directory: Option<PathBuf>,
     inherit: Vec<OsString>,
     minimal: bool,
@@ -58,6 +60,7 @@ pub struct ShellCommand {
     pub(super) file_limit: u64,
     pub(super) cancel: Option<CancellationToken>,
     pub(super) on_line: Option<OnLine>,
+    pub(super) line_limit: usize,
     pub(super) input: Option<Vec<u8>>,
     pub(super) redactor: Option<Redactor>,
     /// The run that the command belongs to. Only the owner of the run starts it.
@@ -69,6 +72,7 @@ impl ShellCommand {
     pub fn new(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
+            direct: None,
             directory: None,
             inherit: Vec::new(),
             minimal: false,
@@ -81,9 +85,37 @@ impl ShellCommand {
             file_limit: 64 * 1024 * 1024,
             cancel: None,
             on_line: None,
+            line_limit: SHOWN_LINE,
             input: None,
             redactor: None,
             run: None,
+        }
+    }
+
+    /// Creates a command that starts a program with exactly these arguments, without a shell. A name without a slash is
+    /// searched for in `PATH`.
+    ///
+    /// ```
+    /// use orchestra_engine::process::ShellCommand;
+    ///
+    /// # #[cfg(unix)]
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let output = ShellCommand::without_shell("printf", ["%s", "$(id); 'as it is'"]).run().await?;
+    /// assert_eq!(output.stdout, "$(id); 'as it is'");
+    /// # Ok::<(), orchestra_engine::process::ProcessError>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn without_shell(
+        program: impl Into<OsString>,
+        arguments: impl IntoIterator<Item = impl Into<OsString>>,
+    ) -> Self {
+        let program = program.into();
+        let arguments: Vec<OsString> = arguments.into_iter().map(Into::into).collect();
+        let words = std::iter::once(&program).chain(&arguments);
+        let text: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
+        Self {
+            direct: Some((program.clone(), arguments.clone())),
+            ..Self::new(text.join(" "))
         }
     }
 
@@ -173,9 +205,16 @@ impl ShellCommand {
     /// Sets a function that gets each line of output as it arrives, for display.
     ///
     /// The function runs on the thread of the command and should be fast: while it runs, the output of the tool waits
-    /// and the time limit is not checked. The function gets at most the first 8 KiB of a line.
+    /// and the time limit is not checked. The function gets at most the first 8 KiB of a line, unless
+    /// [`line_limit`](Self::line_limit) is set.
     pub fn on_line(mut self, show: impl FnMut(OutputStream, &str) + Send + 'static) -> Self {
         self.on_line = Some(Box::new(show));
+        self
+    }
+
+    /// Sets the number of bytes of a line that the function of [`on_line`](Self::on_line) gets. The default is 8 KiB.
+    pub fn line_limit(mut self, bytes: usize) -> Self {
+        self.line_limit = bytes;
         self
     }
 
@@ -240,12 +279,24 @@ impl ShellCommand {
         })
     }
 
-    /// Returns the shell with its input and variables, on Windows without its arguments.
+    /// Returns the program with its input and variables: the shell, on Windows without its arguments, or that which is
+    /// started without one.
     pub(super) fn program(&self) -> Program {
         let inherited = std::env::vars_os().filter(|(name, _)| self.inherits(name));
-        let mut program = Program::with_variables(SHELL, inherited);
-        #[cfg(unix)]
-        program.args(["-c", "--", &self.text]);
+        let mut program = match &self.direct {
+            Some((path, arguments)) => {
+                let mut program = Program::with_variables(path, inherited);
+                program.args(arguments);
+                program
+            }
+            None => {
+                let mut program = Program::with_variables(SHELL, inherited);
+                if cfg!(unix) {
+                    program.args(["-c", "--", &self.text]);
+                }
+                program
+            }
+        };
         for (name, value) in &self.variables {
             program.env(name, value);
         }
@@ -262,16 +313,25 @@ impl ShellCommand {
         is_inherited(name, self.minimal) || self.inherit.iter().any(|allowed| same_name(allowed, name))
     }
 
+    /// Returns the error of a command that could not be started.
+    pub(super) fn start_error(&self, source: io::Error) -> ProcessError {
+        match &self.direct {
+            Some((program, _)) => Self::error_of(program.into(), source),
+            None => Self::spawn_error(source),
+        }
+    }
+
     pub(super) fn spawn_error(source: io::Error) -> ProcessError {
+        Self::error_of(PathBuf::from(SHELL), source)
+    }
+
+    fn error_of(path: PathBuf, source: io::Error) -> ProcessError {
         let named = SystemError(&source);
         let source = match named.limit() {
             Some(_) => io::Error::new(source.kind(), named.to_string()),
             None => source,
         };
-        ProcessError::Spawn {
-            path: PathBuf::from(SHELL),
-            source,
-        }
+        ProcessError::Spawn { path, source }
     }
 }
 

@@ -137,7 +137,7 @@ impl ToolOutput {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProcessError {
-    /// The shell, or the watcher that guards it, could not be started.
+    /// The shell, the program, or the watcher that guards it could not be started.
     #[error("cannot start {}", path.display())]
     Spawn {
         /// The program.

@@ -26,6 +26,7 @@ impl Streams {
                 command.file_limit,
                 redactor,
             )
+            .map(|sink| sink.with_line_limit(command.line_limit))
         };
         Ok(Self {
             stdout: sink(OutputStream::Stdout, &command.stdout_file)?,

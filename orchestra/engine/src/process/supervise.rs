@@ -120,7 +120,7 @@ impl Tool {
         let leader = Leader::start(command.program(), command.run.as_ref(), Signal::KILL);
         let (leader, pipes) = leader.map_err(|error| {
             let lost = command.permitted().err();
-            lost.unwrap_or_else(|| ShellCommand::spawn_error(error))
+            lost.unwrap_or_else(|| command.start_error(error))
         })?;
         let input = pipes.stdin.zip(command.input.take());
         let input = input.map(|(pipe, bytes)| Input::new(pipe, bytes)).transpose();

@@ -24,14 +24,16 @@ pub(super) async fn run(mut command: ShellCommand) -> Result<ToolOutput, Process
     let cancel = command.cancel.take().unwrap_or_default();
     command.permitted()?;
     let streams = Streams::create(&mut command)?;
-    let mut shell = command.program().to_std().map_err(ShellCommand::spawn_error)?;
-    shell
-        .args(["/D", "/S", "/C"])
-        .raw_arg(format!("\"{}\"", command.text));
-    let mut prepared = CommandWrap::from(tokio::process::Command::from(shell));
+    let mut program = command.program().to_std().map_err(ShellCommand::spawn_error)?;
+    if command.direct.is_none() {
+        program
+            .args(["/D", "/S", "/C"])
+            .raw_arg(format!("\"{}\"", command.text));
+    }
+    let mut prepared = CommandWrap::from(tokio::process::Command::from(program));
     prepared.wrap(KillOnDrop).wrap(JobObject);
     let started = Instant::now();
-    let mut job = prepared.spawn().map_err(ShellCommand::spawn_error)?;
+    let mut job = prepared.spawn().map_err(|error| command.start_error(error))?;
     let input = job.stdin().take().zip(command.input.take());
     let mut output = Output {
         stdout: job.stdout().take(),
