@@ -2,10 +2,11 @@
 
 use orchestra_graph::{Diagnostic, NodeIndex, Severity};
 
+use crate::backend::BackendKind;
 use crate::candidate::{Candidate, Location};
 use crate::choose::Resolver;
 use crate::rules;
-use crate::settings::{BackendKind, Mode};
+use crate::settings::Mode;
 
 /// The attributes that name hooks, each with the severity of a backend that ignores it. The pre hook is a guard.
 const HOOKS: [(&str, Severity); 2] = [
@@ -66,5 +67,67 @@ impl Resolver<'_> {
                     .help(help)
             });
         }
+    }
+
+    /// Reports a stage that would have to continue a conversation in a program that starts afresh each time (rule F5).
+    pub(crate) fn check_fidelity(&mut self, node: NodeIndex, backend: &Candidate<String>, kind: BackendKind) {
+        let definition = self.project.configuration.backends.get(&backend.value);
+        if kind != BackendKind::Cli || definition.is_some_and(|own| own.value.has_sessions()) {
+            return;
+        }
+        let Some(span) = self.stages.full_fidelity(node) else {
+            return;
+        };
+        let message = format!(
+            "the backend `{}` cannot go on with a conversation, as the fidelity `full` of `{}` wants",
+            backend.value,
+            self.stages.id(node)
+        );
+        self.report(node, Location::Pipeline(span), |span| {
+            Diagnostic::from_rule(&rules::BACKEND_CAPABILITY, message, span)
+                .note("a program begins anew at each stage, unless it has a `preset` or a `session_pointer`")
+                .help("write `fidelity=\"summary:high\"` on the node, or choose a backend of the kind `agent` or `direct`")
+        });
+    }
+
+    /// Reports a stage without a model if its coding agent would choose a hosted one by itself, and a model without its
+    /// provider.
+    pub(crate) fn check_program_model(
+        &mut self,
+        node: NodeIndex,
+        backend: &Candidate<String>,
+        provider: Option<&Candidate<String>>,
+        model: Option<&Candidate<String>>,
+    ) {
+        let definition = self.project.configuration.backends.get(&backend.value);
+        let Some(preset) = definition.and_then(|own| own.preset.as_ref()) else {
+            return;
+        };
+        let preset = preset.value;
+        let has_provider = model.is_some_and(|model| provider.is_some() || model.value.contains('/'));
+        if !preset.needs_model() || has_provider {
+            return;
+        }
+        let id = self.stages.id(node).to_owned();
+        let (location, message) = match model {
+            Some(model) => (
+                model.location,
+                format!(
+                    "`{preset}` needs the provider of the model `{}` of `{id}`",
+                    model.value
+                ),
+            ),
+            None => (
+                Location::Nowhere,
+                format!("no model is named for `{id}`, which `{preset}` does"),
+            ),
+        };
+        self.report(node, location, |span| {
+            Diagnostic::from_rule(&rules::UNRESOLVED_MODEL, message, span)
+                .note(format!(
+                    "without a model, `{preset}` chooses a hosted one by itself"
+                ))
+                .help("set `llm_model=\"PROVIDER/MODEL\"`, as `opencode models` lists them")
+        });
     }
 }

@@ -2,11 +2,13 @@
 
 use orchestra_graph::{Diagnostic, GIT_VARIABLES, Report, Span};
 
+use crate::backend::{BackendKind, Preset};
+use crate::backend_check::check_backend;
 use crate::command_tool::check_tool;
 use crate::decode::{Decode, Diagnostics, FileRules};
 use crate::located::Located;
 use crate::rules;
-use crate::settings::{Backend, BackendKind, Configuration, ProviderKind};
+use crate::settings::{Configuration, ProviderKind};
 use crate::suggestion::{Hint, suggestion};
 use crate::tree;
 use crate::workspace;
@@ -205,84 +207,14 @@ fn backends(configuration: &Configuration, diagnostics: &mut Diagnostics) {
                 format!("the backend `{name}` has no `kind`"),
                 backend.span,
             );
-            let kinds = BackendKind::WORDS.join(", ");
-            diagnostics
-                .list
-                .push(diagnostic.help(format!("add `kind:` ({kinds})")));
+            let (kinds, presets) = (BackendKind::WORDS.join(", "), Preset::WORDS.join(", "));
+            let help = format!("add `kind:` ({kinds}), or the `preset:` of a coding agent ({presets})");
+            diagnostics.list.push(diagnostic.help(help));
             continue;
         };
-        for (setting, span, of) in settings(backend) {
-            if of != kind {
-                diagnostics.value(
-                    format!("`{setting}` means nothing to a backend of the kind `{kind}`"),
-                    span,
-                    format!("take it away, or make the kind `{of}`"),
-                );
-            }
-        }
-        let command = backend
-            .command
-            .as_ref()
-            .filter(|command| !command.trim().is_empty());
-        if kind == BackendKind::Cli && command.is_none() {
-            diagnostics.value(
-                format!("the backend `{name}` has no command"),
-                backend.span,
-                "add `command:` with the shell command that starts the program",
-            );
-        }
-        for (pointer, span) in pointers(backend) {
-            if !pointer.is_empty() && !pointer.starts_with('/') {
-                diagnostics.value(
-                    format!("`{pointer}` is not a JSON pointer"),
-                    span,
-                    "a pointer begins with `/`, such as `/result/text`",
-                );
-            }
-        }
+        check_backend(name, backend, kind, diagnostics);
         variables(&backend.environment, diagnostics);
     }
-}
-
-/// Returns the settings of a backend that apply to one kind only, with their spans and that kind.
-fn settings(backend: &Backend) -> Vec<(&'static str, Span, BackendKind)> {
-    fn at<T>(setting: &Option<Located<T>>) -> Option<Span> {
-        setting.as_ref().map(|setting| setting.span)
-    }
-    use BackendKind::{Agent, Cli};
-    let all = [
-        ("max_turns", at(&backend.max_turns), Agent),
-        ("max_parallel_tools", at(&backend.max_parallel_tools), Agent),
-        ("command", at(&backend.command), Cli),
-        ("input", at(&backend.input), Cli),
-        ("output", at(&backend.output), Cli),
-        ("result_pointer", at(&backend.result_pointer), Cli),
-        ("input_tokens_pointer", at(&backend.input_tokens_pointer), Cli),
-        ("output_tokens_pointer", at(&backend.output_tokens_pointer), Cli),
-        ("cost_pointer", at(&backend.cost_pointer), Cli),
-        ("timeout", at(&backend.timeout), Cli),
-        (
-            "environment",
-            backend.environment.first().map(|name| name.span),
-            Cli,
-        ),
-    ];
-    let given = all.into_iter();
-    given
-        .filter_map(|(name, span, kind)| span.map(|span| (name, span, kind)))
-        .collect()
-}
-
-fn pointers(backend: &Backend) -> impl Iterator<Item = (&str, Span)> {
-    let all = [
-        &backend.result_pointer,
-        &backend.input_tokens_pointer,
-        &backend.output_tokens_pointer,
-        &backend.cost_pointer,
-    ];
-    all.into_iter()
-        .flatten()
-        .map(|pointer| (pointer.as_str(), pointer.span))
 }
 
 fn variables(names: &[Located<String>], diagnostics: &mut Diagnostics) {

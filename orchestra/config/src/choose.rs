@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use orchestra_graph::{Diagnostic, MissingValues, NodeIndex, Source, Span};
 
+use crate::backend::BackendKind;
 use crate::candidate::{AgentLayer, Candidate, Location, from_attribute, from_configuration, from_word};
 use crate::check::unknown_backend;
 use crate::layers::Library;
@@ -12,7 +13,7 @@ use crate::project::Project;
 use crate::reports::Reports;
 use crate::resolved::{Chosen, Reason, ResolvedStage, UnknownTool};
 use crate::rules;
-use crate::settings::{Agent, BackendKind, Mode, PipelineSettings, Provider, ReasoningEffort};
+use crate::settings::{Agent, Mode, PipelineSettings, Provider, ReasoningEffort};
 use crate::stage::Stages;
 use crate::suggestion::{Hint, in_value, in_yaml, name_in_value, suggestion};
 use crate::template_names::variables;
@@ -111,6 +112,7 @@ impl<'r> Resolver<'r> {
             .or_else(|| {
                 from_configuration(definition.and_then(|own| own.max_turns.as_ref()), Reason::Backend)
             });
+        self.check_program_model(node, &backend, provider.as_ref(), model.as_ref());
         let temperature = agent_layer.candidate(&agent_layer.agent.temperature);
         self.check_mode(node, &mode, &backend, kind);
         self.check_hooks(node, &backend, kind);
@@ -138,29 +140,9 @@ impl<'r> Resolver<'r> {
             task,
             prompt: of_node("prompt").map_or_else(String::new, |attribute| attribute.text.into_owned()),
             label: stages.label(node).to_owned(),
+            read_only: definition.is_some_and(|own| own.value.is_read_only()),
             inline,
         }
-    }
-
-    /// Reports a stage that would have to continue a conversation in a program, which starts afresh each time (rule
-    /// F5).
-    fn check_fidelity(&mut self, node: NodeIndex, backend: &Candidate<String>, kind: BackendKind) {
-        if kind != BackendKind::Cli {
-            return;
-        }
-        let Some(span) = self.stages.full_fidelity(node) else {
-            return;
-        };
-        let message = format!(
-            "the backend `{}` cannot go on with a conversation, as the fidelity `full` of `{}` wants",
-            backend.value,
-            self.stages.id(node)
-        );
-        self.report(node, Location::Pipeline(span), |span| {
-            Diagnostic::from_rule(&rules::BACKEND_CAPABILITY, message, span)
-                .note("a program begins anew at each stage")
-                .help("write `fidelity=\"summary:high\"` on the node, or choose a backend of the kind `agent` or `direct`")
-        });
     }
 
     fn chosen<T>(&self, candidate: Candidate<T>) -> Chosen<T> {

@@ -20,6 +20,8 @@
 //!
 //! # Modules, in reading order
 //!
+//! - `timespan`: spans of time.
+//! - `backend`: the settings of backends.
 //! - `settings`: the settings of `orchestra.yaml` as types.
 //! - `located`: values with their spans.
 //! - `rules`: the rules that this crate checks, with their explanation pages.
@@ -59,6 +61,8 @@
 //! - `words`: the words of templates and YAML files with their positions, for editors.
 //! - `schema`: the JSON schema of `orchestra.yaml`, also from the types with the feature `schema`.
 
+mod backend;
+mod backend_check;
 mod built_in;
 mod candidate;
 mod capability;
@@ -90,6 +94,7 @@ mod table;
 mod template;
 mod template_check;
 mod template_names;
+mod timespan;
 mod tools;
 mod tree;
 mod user;
@@ -98,9 +103,10 @@ mod variables;
 mod words;
 mod workspace;
 
+pub use backend::{Access, AgentSettings, Backend, BackendKind, OutputFormat, Preset, PromptInput};
 pub use files::{CONFIGURATION_FILE, FileUse, Sources, paths_above};
 pub use layers::{LayerKind, LayerUse};
-pub use located::Located;
+pub use located::{Located, Names};
 pub use names::{BUILT_IN_TOOLS, READ_ONLY_TOOLS, tool_name};
 pub use orchestra_graph::DEFAULT_BRANCH_PREFIX;
 pub use project::{Project, ResolveOptions};
@@ -111,13 +117,13 @@ pub use schema::SCHEMA;
 #[cfg(feature = "schema")]
 pub use schema::schema;
 pub use settings::{
-    Agent, Backend, BackendKind, CommandTool, Configuration, InlinePrompts, Mode, Names, OutputFormat,
-    Parameter, ParameterType, PipelineSettings, Price, PromptInput, Prompts, Provider, ProviderKind,
-    Providers, ReasoningEffort, Repository, Timespan, Workspace,
+    Agent, CommandTool, Configuration, InlinePrompts, Mode, Parameter, ParameterType, PipelineSettings,
+    Price, Prompts, Provider, ProviderKind, Providers, ReasoningEffort, Repository, Workspace,
 };
 pub use template::{TaskTemplate, TemplateError};
 pub use template_check::{TEMPLATE_FILTERS, TEMPLATE_TESTS};
 pub use template_names::TemplateNames;
+pub use timespan::Timespan;
 pub use user::UserFiles;
 pub use values::{TemplateValue, TemplateValues};
 pub use variables::{BUILT_IN_VARIABLES, ENGINE_KEYS, STAGE_FIELDS, variable_description};

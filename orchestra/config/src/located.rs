@@ -1,8 +1,12 @@
 //! Values with their spans.
 
+use std::collections::BTreeMap;
 use std::ops::Deref;
 
 use orchestra_graph::Span;
+
+/// A map from names to settings; the spans are those of the names.
+pub type Names<T> = BTreeMap<String, Located<T>>;
 
 /// A value of a file with its span.
 ///

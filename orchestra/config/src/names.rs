@@ -2,7 +2,9 @@
 
 use orchestra_graph::Span;
 
-use crate::settings::{BackendKind, Configuration, Names, ProviderKind};
+use crate::backend::BackendKind;
+use crate::located::Names;
+use crate::settings::{Configuration, ProviderKind};
 
 /// The names of the built-in tools.
 ///
@@ -43,6 +45,14 @@ impl Configuration {
         let built_in = || BackendKind::from_name(name).filter(|kind| *kind != BackendKind::Cli);
         match (defined, self.backends.contains_key(name)) {
             (Some(kind), _) => Some(kind.value),
+            (None, true)
+                if self
+                    .backends
+                    .get(name)
+                    .is_some_and(|backend| backend.preset.is_some()) =>
+            {
+                Some(BackendKind::Cli)
+            }
             (None, true) => BackendKind::from_name(name),
             (None, false) => built_in(),
         }

@@ -2,12 +2,13 @@
 
 use orchestra_graph::{Diagnostic, NodeIndex};
 
+use crate::backend::BackendKind;
 use crate::candidate::{AgentLayer, Candidate, Location, from_attribute, from_configuration};
 use crate::check::unknown_provider;
 use crate::choose::Resolver;
 use crate::resolved::Reason;
 use crate::rules;
-use crate::settings::{BackendKind, PipelineSettings, ProviderKind};
+use crate::settings::{PipelineSettings, ProviderKind};
 
 impl ProviderKind {
     /// All kinds.
@@ -189,7 +190,7 @@ impl Resolver<'_> {
             [one] => Some(ModelProvider::One(one.clone(), reason)),
             _ => Some(ModelProvider::Several(names)),
         };
-        let names_it = |models: &crate::settings::Names<String>| {
+        let names_it = |models: &crate::located::Names<String>| {
             models.contains_key(model) || models.values().any(|known| known.value == model)
         };
         let by_models = named

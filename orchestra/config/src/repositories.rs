@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use orchestra_graph::{Diagnostic, NodeIndex, kind};
 
+use crate::backend::BackendKind;
 use crate::candidate::Location;
 use crate::choose::Resolver;
 use crate::resolved::ResolvedStage;
 use crate::rules;
-use crate::settings::BackendKind;
+
 use crate::stage::AttributeValue;
 use crate::suggestion::suggestion;
 

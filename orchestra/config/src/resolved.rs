@@ -6,10 +6,11 @@ use std::fmt;
 use orchestra_graph::{Diagnostic, Report, Source};
 use serde::{Deserialize, Serialize};
 
+use crate::backend::BackendKind;
 use crate::decode::words;
 use crate::files::FileUse;
 use crate::layers::LayerUse;
-use crate::settings::{BackendKind, Mode, ReasoningEffort};
+use crate::settings::{Mode, ReasoningEffort};
 use crate::template::{TaskTemplate, TemplateError};
 use crate::values::TemplateValues;
 
@@ -129,11 +130,14 @@ pub struct ResolvedStage {
     pub inline: Option<TaskTemplate>,
     /// The label of the node.
     pub label: String,
+    /// `true` if the backend is a coding agent that cannot change files.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub read_only: bool,
 }
 
 impl ResolvedStage {
-    /// Returns whether the stage may change files: a program may, and so may a model that has a tool that is not
-    /// read-only.
+    /// Returns whether the stage may change files: a program may, unless it is a coding agent that only reads, and so may
+    /// a model that has a tool that is not read-only.
     ///
     /// ```
     /// use orchestra_config::{Project, ResolveOptions};
@@ -148,7 +152,7 @@ impl ResolvedStage {
     pub fn may_write(&self, is_read_only: impl Fn(&str) -> bool) -> bool {
         match self.backend_kind {
             BackendKind::Direct | BackendKind::Simulation => false,
-            BackendKind::Cli => true,
+            BackendKind::Cli => !self.read_only,
             BackendKind::Agent => !self.tools.iter().all(|tool| is_read_only(tool)),
         }
     }

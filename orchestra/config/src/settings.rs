@@ -1,14 +1,10 @@
 //! The settings of `orchestra.yaml` as types. The decoder and the JSON schema are both derived from them.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
-
+use crate::backend::Backend;
 use crate::decode::{Decode, Diagnostics, section, words};
-use crate::located::Located;
+use crate::located::{Located, Names};
+use crate::timespan::Timespan;
 use crate::tree::{Node, Tree};
-
-/// A map from names to settings; the spans are those of the names.
-pub type Names<T> = BTreeMap<String, Located<T>>;
 
 section! {
     /// The project configuration, `orchestra.yaml`.
@@ -251,103 +247,6 @@ section! {
 }
 
 words! {
-    /// How a backend does a model stage.
-    ///
-    /// ```
-    /// use orchestra_config::BackendKind;
-    /// assert!(BackendKind::Agent.has_tools() && !BackendKind::Direct.has_tools());
-    /// ```
-    pub enum BackendKind {
-        /// One call of a model, without tools.
-        Direct = "direct",
-        /// A model with tools, until it is done.
-        Agent = "agent",
-        /// A program that is an agent itself.
-        Cli = "cli",
-        /// No model at all; the stage succeeds.
-        Simulation = "simulation",
-    }
-}
-
-impl BackendKind {
-    /// Returns whether the backend lets a model use the tools of the configuration.
-    pub const fn has_tools(self) -> bool {
-        matches!(self, BackendKind::Agent | BackendKind::Simulation)
-    }
-
-    /// Returns whether the backend calls a model of a provider.
-    pub const fn needs_model(self) -> bool {
-        matches!(self, BackendKind::Direct | BackendKind::Agent)
-    }
-}
-
-words! {
-    /// How a program gets its prompt.
-    ///
-    /// ```
-    /// assert_eq!(orchestra_config::PromptInput::Stdin.word(), "stdin");
-    /// ```
-    pub enum PromptInput {
-        /// By its standard input.
-        Stdin = "stdin",
-        /// In a file, whose path is in `ORCHESTRA_PROMPT_FILE`.
-        File = "file",
-    }
-}
-
-words! {
-    /// What a program writes.
-    ///
-    /// ```
-    /// assert_eq!(orchestra_config::OutputFormat::from_name("json"), Some(orchestra_config::OutputFormat::Json));
-    /// ```
-    pub enum OutputFormat {
-        /// The answer itself.
-        Text = "text",
-        /// One JSON document that holds the answer.
-        Json = "json",
-    }
-}
-
-section! {
-    /// A backend with settings of its own.
-    ///
-    /// ```
-    /// use orchestra_config::{BackendKind, Configuration};
-    /// let text = b"backends:\n  coder: {kind: cli, command: my-agent --print, output: json, result_pointer: /result}\n";
-    /// let (configuration, report) = Configuration::parse("orchestra.yaml", text);
-    /// assert!(!report.has_errors());
-    /// assert_eq!(configuration.backend_kind("coder"), Some(BackendKind::Cli));
-    /// ```
-    pub struct Backend {
-        /// What it is; by default what its name says.
-        pub kind: Option<Located<BackendKind>>,
-        /// `agent`: how often the model may be asked in one stage.
-        pub max_turns: Option<Located<u64>>,
-        /// `agent`: how many tools may work at a time.
-        pub max_parallel_tools: Option<Located<u64>>,
-        /// `cli`: the shell command. The model is in `ORCHESTRA_MODEL`.
-        pub command: Option<Located<String>>,
-        /// `cli`: how the prompt comes to it.
-        pub input: Option<Located<PromptInput>>,
-        /// `cli`: what it writes.
-        pub output: Option<Located<OutputFormat>>,
-        /// `cli`: the JSON pointer to the answer.
-        pub result_pointer: Option<Located<String>>,
-        /// `cli`: the JSON pointer to the number of tokens that were sent.
-        pub input_tokens_pointer: Option<Located<String>>,
-        /// `cli`: the JSON pointer to the number of tokens that were answered.
-        pub output_tokens_pointer: Option<Located<String>>,
-        /// `cli`: the JSON pointer to what the call cost, in US dollars.
-        pub cost_pointer: Option<Located<String>>,
-        /// `cli`: how long it may take.
-        pub timeout: Option<Located<Timespan>>,
-        /// `cli`: names of environment variables that it may see besides the usual ones.
-        pub environment: Vec<Located<String>>,
-    }
-}
-
-words! {
     /// Whether a person talks with the model during a stage.
     ///
     /// ```
@@ -538,46 +437,5 @@ section! {
         pub max_turns: Option<Located<u64>>,
         /// Context keys that a run is started with; task templates may use them.
         pub inputs: Vec<Located<String>>,
-    }
-}
-
-/// A span of time, written as in pipelines: `250ms`, `30s`, `15m`, `2h`, `1d`.
-///
-/// ```
-/// use std::time::Duration;
-/// use orchestra_config::Timespan;
-/// assert_eq!(Timespan(Duration::from_secs(90)).as_secs(), 90);
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Timespan(pub Duration);
-
-impl std::ops::Deref for Timespan {
-    type Target = Duration;
-
-    fn deref(&self) -> &Duration {
-        &self.0
-    }
-}
-
-impl Decode for Timespan {
-    fn decode(tree: &Tree, diagnostics: &mut Diagnostics) -> Option<Timespan> {
-        Duration::decode(tree, diagnostics).map(Timespan)
-    }
-}
-
-#[cfg(feature = "schema")]
-impl schemars::JsonSchema for Timespan {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Timespan".into()
-    }
-
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({
-            "description": "A span of time, such as `250ms`, `30s`, `15m`, `2h` or `1d`; a bare number means seconds.",
-            "anyOf": [
-                {"type": "string", "pattern": "^[0-9]+(ms|s|m|h|d)$"},
-                {"type": "integer", "minimum": 0},
-            ],
-        })
     }
 }

@@ -4,13 +4,13 @@ use std::ops::Range;
 
 use orchestra_graph::{Diagnostic, NodeIndex, Source, Span, value_text};
 
+use crate::backend::BackendKind;
 use crate::candidate::{AgentLayer, Candidate, Location};
 use crate::choose::Resolver;
 use crate::located::Located;
 use crate::names::{BUILT_IN_TOOLS, tool_name};
 use crate::resolved::UnknownTool;
 use crate::rules;
-use crate::settings::BackendKind;
 use crate::suggestion::{Hint, in_value, in_yaml, suggestion};
 
 /// A tool in a list.

@@ -8,9 +8,10 @@ use crate::check::FILE_RULES;
 use crate::command_tool::check_tool;
 use crate::decode::{Decode, Diagnostics};
 use crate::located::Located;
+use crate::located::Names;
 use crate::names::is_name;
 use crate::project::Project;
-use crate::settings::{Agent, CommandTool, Names};
+use crate::settings::{Agent, CommandTool};
 use crate::tree::{self, Node, Tree};
 
 /// The agents and tools in a user's folder, such as `~/.orchestra/agents/critic.yaml` and
