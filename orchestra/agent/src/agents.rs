@@ -10,6 +10,7 @@ use orchestra_engine::StageContext;
 use orchestra_graph::{Analysis, ChildReader, Pipeline, ReadError};
 
 use crate::cli_backend::CliSettings;
+use crate::coding_agents::AgentProgram;
 use crate::definition::AgentDefinition;
 use crate::model::{Model, ModelError};
 use crate::prices::PriceTable;
@@ -362,10 +363,28 @@ impl Agents {
     pub(crate) fn program(&self, backend: &str, stage: &StageContext) -> Option<CliSettings> {
         let backend = self.shared.project.configuration.backends.get(backend)?;
         let program = settings::program(&backend.value)?;
-        Some(match self.working_dir(stage) {
+        Some(self.in_folder(program, stage))
+    }
+
+    /// Returns the coding agent of a configured backend, with the settings of its program. Returns `None` if the backend
+    /// has neither a preset nor events.
+    pub(crate) fn coding_agent(
+        &self,
+        name: &str,
+        stage: &StageContext,
+    ) -> Option<(AgentProgram, CliSettings)> {
+        let backend = self.shared.project.configuration.backends.get(name)?;
+        let agent = AgentProgram::new(name, &backend.value)?;
+        let settings = CliSettings::new("");
+        let settings = settings::limits(&backend.value, settings);
+        Some((agent, self.in_folder(settings, stage)))
+    }
+
+    fn in_folder(&self, program: CliSettings, stage: &StageContext) -> CliSettings {
+        match self.working_dir(stage) {
             Some(folder) => program.working_dir(folder),
             None => program,
-        })
+        }
     }
 
     /// Returns `true` if a tool is known to change nothing.

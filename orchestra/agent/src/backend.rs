@@ -6,6 +6,7 @@ use orchestra_graph::Stage;
 
 use crate::agents::Agents;
 use crate::cli_backend::CliBackend;
+use crate::coding_agents::run_coding_agent;
 use crate::driver::ConversationDriver;
 use crate::hooks::ToolHooks;
 
@@ -29,6 +30,9 @@ impl CodergenBackend for Agents {
             return driver.run().await;
         }
         let name = &resolved.backend.value;
+        if let Some((agent, program)) = self.coding_agent(name, &driver.stage) {
+            return run_coding_agent(driver, &agent, &CliBackend::new(program)).await;
+        }
         match self.program(name, &driver.stage) {
             Some(program) => driver.run_program(&CliBackend::new(program)).await,
             None => Err(

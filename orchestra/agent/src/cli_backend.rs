@@ -264,13 +264,9 @@ impl CliBackend {
     /// Returns an error if the program cannot be run, fails, takes too long, or writes invalid output, or if the stage
     /// has `tool_hooks.pre`, which cannot run around the tool calls of a program.
     pub async fn answer(&self, call: CliCall) -> Result<CodergenReply, BackendError> {
-        if ToolHooks::from_stage(&call.stage).has_pre() {
-            let message =
-                "`tool_hooks.pre` does not run around the tool calls of a program; use the backend `agent`";
-            return Err(BackendError::terminal(message).code("backend_capability"));
-        }
-        let command = self.command(&call)?;
-        let output = command.run().await.map_err(start_error)?;
+        self.check_hooks(&call.stage)?;
+        let command = self.prepare(ShellCommand::new(&self.settings.command), &call)?;
+        let output = command.run().await.map_err(|error| self.start_error(error))?;
         let (answer, usage) = parse_output(&self.settings.output, &output.stdout, &output.stderr);
         let answer = self.check_exit(&output).and(answer);
         match (answer, usage) {
@@ -284,7 +280,30 @@ impl CliBackend {
         }
     }
 
-    fn command(&self, call: &CliCall) -> Result<ShellCommand, BackendError> {
+    /// Returns an error if the stage has a hook that would have to run before the tool calls of the program.
+    pub(crate) fn check_hooks(&self, stage: &StageContext) -> Result<(), BackendError> {
+        if !ToolHooks::from_stage(stage).has_pre() {
+            return Ok(());
+        }
+        let message =
+            "`tool_hooks.pre` does not run around the tool calls of a program; use the backend `agent`";
+        Err(BackendError::terminal(message).code("backend_capability"))
+    }
+
+    /// Returns the folder in which the program works for a stage. Returns `None` for that of this process.
+    pub(crate) fn folder(&self, stage: &StageContext) -> Option<PathBuf> {
+        match (&self.settings.working_dir, stage.workplace()) {
+            (Some(folder), None) => Some(folder.clone()),
+            _ => stage.working_dir().map(Path::to_owned),
+        }
+    }
+
+    /// Adds to a command what a program gets for a stage: its prompt, variables, folder and limits.
+    pub(crate) fn prepare(
+        &self,
+        command: ShellCommand,
+        call: &CliCall,
+    ) -> Result<ShellCommand, BackendError> {
         let (settings, stage) = (&self.settings, &call.stage);
         let no_folder = |error: String| {
             BackendError::terminal(format!("the program cannot be given its files: {error}"))
@@ -296,7 +315,7 @@ impl CliBackend {
         } else {
             format!("{}\n\n{}", call.system.trim_end(), call.prompt)
         };
-        let mut command = ShellCommand::new(&settings.command)
+        let mut command = command
             .of_stage(stage)
             .variable("ORCHESTRA_NODE_ID", stage.node().id())
             .variable("ORCHESTRA_RUN_ID", stage.run_id().to_string())
@@ -330,11 +349,7 @@ impl CliBackend {
         if let Some(folder) = stage.run_dir() {
             command = command.variable("ORCHESTRA_RUN_DIR", folder);
         }
-        let folder = match (&settings.working_dir, stage.workplace()) {
-            (Some(folder), None) => Some(folder.as_path()),
-            _ => stage.working_dir(),
-        };
-        if let Some(folder) = folder {
+        if let Some(folder) = self.folder(stage) {
             command = command.directory(folder);
         }
         if let Some(grace) = settings.grace {
@@ -344,8 +359,19 @@ impl CliBackend {
         Ok(names.fold(command, |command, name| command.inherit(name)))
     }
 
+    /// Returns the error of a program that could not be run.
+    pub(crate) fn start_error(&self, error: ProcessError) -> BackendError {
+        let source = std::error::Error::source(&error);
+        let message = source.map_or(error.to_string(), |cause| format!("{error}: {cause}"));
+        let failure = match error {
+            ProcessError::Directory { .. } | ProcessError::Variable { .. } => BackendError::terminal(message),
+            _ => BackendError::retryable(message),
+        };
+        failure.code("cli_not_run")
+    }
+
     /// Returns an error unless the program ended with exit code 0.
-    fn check_exit(&self, output: &ToolOutput) -> Result<(), BackendError> {
+    pub(crate) fn check_exit(&self, output: &ToolOutput) -> Result<(), BackendError> {
         let with_last_lines = |what| with_last_lines(what, &output.stdout, &output.stderr);
         let (what, code) = match output.exit {
             Exit::Code(0) => return Ok(()),
@@ -377,16 +403,6 @@ fn write_new(path: &Path, text: &str) -> io::Result<()> {
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut file = options.write(true).create_new(true).open(path)?;
     file.write_all(text.as_bytes())
-}
-
-fn start_error(error: ProcessError) -> BackendError {
-    let source = std::error::Error::source(&error);
-    let message = source.map_or(error.to_string(), |cause| format!("{error}: {cause}"));
-    let failure = match error {
-        ProcessError::Directory { .. } | ProcessError::Variable { .. } => BackendError::terminal(message),
-        _ => BackendError::retryable(message),
-    };
-    failure.code("cli_not_run")
 }
 
 /// Adds the last lines of a program's standard error or, if that is empty, of its standard output.
@@ -455,6 +471,9 @@ fn result(
         );
     }
     match answer {
+        Some(Value::String(text)) if text.trim().is_empty() => {
+            Err(BackendError::retryable("the program gave an empty answer").code("cli_empty"))
+        }
         Some(Value::String(text)) => Ok(text.clone()),
         Some(Value::Null) | None => Err(wrong(format!(
             "the JSON of the program has no answer at `{}`",

@@ -211,7 +211,11 @@ impl ConversationDriver<'_> {
 
     /// Returns the description of the run for the model: the whole preamble if no earlier conversation is continued,
     /// else only what happened since.
-    fn describe_run(&self, history: &StageHistory, earlier: Option<&EarlierConversation>) -> String {
+    pub(crate) fn describe_run(
+        &self,
+        history: &StageHistory,
+        earlier: Option<&EarlierConversation>,
+    ) -> String {
         let stage = &self.stage;
         let read = |record: &str, file: StageFile, most: usize| stage.stage_text(record, file, most);
         let past = Past {
@@ -240,7 +244,7 @@ impl ConversationDriver<'_> {
     }
 
     /// Returns the system prompt and the first message to the model, and stores both as the prompt of the stage.
-    async fn opening(
+    pub(crate) async fn opening(
         &self,
         description: String,
         reports: bool,
@@ -278,18 +282,29 @@ impl ConversationDriver<'_> {
         Ok((system, message))
     }
 
+    /// Returns an error if the stage needs what no program can do.
+    pub(crate) fn check_program(&self) -> Result<(), BackendError> {
+        if self.resolved.mode.value != Mode::Interactive {
+            return Ok(());
+        }
+        let reason = "nobody can talk with a program during a stage; use the backend `agent` or `direct`";
+        Err(BackendError::terminal(reason).code("backend_capability"))
+    }
+
+    /// Returns the error of a program that would have to continue a conversation.
+    pub(crate) fn no_conversation(&self) -> BackendError {
+        let reason = "a program begins anew at each stage, so the fidelity `full` cannot be kept; use the backend \
+                      `agent` or `direct`, or another fidelity";
+        BackendError::terminal(reason).code("backend_capability")
+    }
+
     /// Runs the stage with an external program, which has its own agent loop.
     pub(crate) async fn run_program(self, program: &CliBackend) -> Result<CodergenReply, BackendError> {
-        if self.resolved.mode.value == Mode::Interactive {
-            let reason = "nobody can talk with a program during a stage; use the backend `agent` or `direct`";
-            return Err(BackendError::terminal(reason).code("backend_capability"));
-        }
+        self.check_program()?;
         let stage = self.stage.clone();
         let history = stage.history().await;
         if history.fidelity == Fidelity::Full || history.degraded {
-            let reason = "a program begins anew at each stage, so the fidelity `full` cannot be kept; use the backend \
-                          `agent` or `direct`, or another fidelity";
-            return Err(BackendError::terminal(reason).code("backend_capability"));
+            return Err(self.no_conversation());
         }
         // Instructions that arrive while the program runs are delivered to the next model stage.
         let description = self.describe_run(&history, None);

@@ -37,6 +37,7 @@
 //! - `providers`: the [`Model`] for real providers, with a module for each wire format.
 //! - `prices`: the prices of models, and the cost of calls.
 //! - `cli_backend`: the backend that runs an external coding agent.
+//! - `coding_agents`: coding agents whose events are known: presets, and any other that writes an event in each line.
 //! - `settings`: the conversion of the configuration to the settings of the other modules.
 //! - `agents`: the models, tools and settings of a project, which connect all of the above.
 //! - `backend`: the backend that runs the model stages of a project.
@@ -47,6 +48,7 @@
 mod agents;
 mod backend;
 mod cli_backend;
+mod coding_agents;
 mod compaction;
 mod conversation;
 mod definition;

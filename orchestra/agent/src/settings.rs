@@ -92,10 +92,7 @@ pub(crate) fn prices(configuration: &Configuration) -> PriceTable {
 /// Returns the program of a backend, or `None` if it has no command.
 pub(crate) fn program(backend: &Backend) -> Option<CliSettings> {
     let text = |value: &Option<Located<String>>| value.as_ref().map(|value| value.value.clone());
-    let mut settings = CliSettings::new(text(&backend.command)?);
-    if let Some(input) = &backend.input {
-        settings = settings.input(input.value);
-    }
+    let mut settings = limits(backend, CliSettings::new(text(&backend.command)?));
     if backend
         .output
         .as_ref()
@@ -109,11 +106,19 @@ pub(crate) fn program(backend: &Backend) -> Option<CliSettings> {
             is_error: Some("/is_error".to_owned()),
         }));
     }
+    Some(settings)
+}
+
+/// Adds the input, the time limit and the environment of a backend to the settings of its program.
+pub(crate) fn limits(backend: &Backend, mut settings: CliSettings) -> CliSettings {
+    if let Some(input) = &backend.input {
+        settings = settings.input(input.value);
+    }
     if let Some(timeout) = &backend.timeout {
         settings = settings.timeout(timeout.value.0);
     }
     let names = backend.environment.iter().map(|name| name.value.clone());
-    Some(settings.inherit_env(names))
+    settings.inherit_env(names)
 }
 
 /// Adds the tools of a configuration to a registry: its command tools and, for each repository, the built-in tools and

@@ -31,6 +31,12 @@ fn has_threads(pipeline: &Pipeline) -> bool {
         })
 }
 
+/// Returns `true` if any stage of the run of a stage may continue a conversation.
+pub(crate) fn keeps_conversations(stage: &StageContext) -> bool {
+    let threads = stage.shared::<Threads>();
+    *threads.any.get_or_init(|| has_threads(stage.pipeline()))
+}
+
 /// The earlier conversation of a thread.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct EarlierConversation {
@@ -52,29 +58,44 @@ impl EarlierConversation {
         if stage.attempt() > 1
             && let Some(messages) = read(&stage.record())
         {
-            let reason = history.failures.last().map(String::as_str).unwrap_or_default();
-            let node = format!("{}: ", stage.node().id());
             return EarlierConversation {
                 messages,
-                failure: Some(failed(
-                    stage.node().id(),
-                    reason.strip_prefix(&node).unwrap_or(reason),
-                )),
-                is_own: true,
+                ..EarlierConversation::without_messages(stage, history, true)
             };
         }
-        let Some(before) = &history.thread_stage else {
+        let before = history.thread_stage.as_ref();
+        let Some(messages) = before.and_then(|before| read(before.record.as_deref()?)) else {
             return EarlierConversation::default();
         };
-        let Some(messages) = before.record.as_deref().and_then(read) else {
-            return EarlierConversation::default();
-        };
-        let has_failed = before.status == Some(Status::Fail);
-        let reason = before.failure_reason.as_deref().unwrap_or_default();
         EarlierConversation {
             messages,
-            failure: has_failed.then(|| failed(&before.node, reason)),
-            is_own: false,
+            ..EarlierConversation::without_messages(stage, history, false)
+        }
+    }
+
+    /// Describes the end of an earlier conversation that is stored elsewhere. `is_own` says that it is that of an
+    /// earlier attempt of the same stage.
+    pub(crate) fn without_messages(
+        stage: &StageContext,
+        history: &StageHistory,
+        is_own: bool,
+    ) -> EarlierConversation {
+        let failure = if is_own {
+            let reason = history.failures.last().map(String::as_str).unwrap_or_default();
+            let node = format!("{}: ", stage.node().id());
+            Some(failed(
+                stage.node().id(),
+                reason.strip_prefix(&node).unwrap_or(reason),
+            ))
+        } else {
+            let before = history.thread_stage.as_ref();
+            let before = before.filter(|before| before.status == Some(Status::Fail));
+            before.map(|before| failed(&before.node, before.failure_reason.as_deref().unwrap_or_default()))
+        };
+        EarlierConversation {
+            messages: Vec::new(),
+            failure,
+            is_own,
         }
     }
 }
@@ -96,12 +117,10 @@ pub(crate) struct ThreadConversation {
 
 impl ThreadConversation {
     pub(crate) fn new(conversation: Conversation, stage: &StageContext) -> ThreadConversation {
-        let threads = stage.shared::<Threads>();
-        let is_continued = *threads.any.get_or_init(|| has_threads(stage.pipeline()));
         ThreadConversation {
             conversation,
             earlier: Vec::new(),
-            stage: is_continued.then(|| stage.clone()),
+            stage: keeps_conversations(stage).then(|| stage.clone()),
         }
     }
 

@@ -1,0 +1,377 @@
+//! Runs a coding agent for a stage.
+
+use std::path::Path;
+use std::pin::pin;
+use std::time::Instant;
+
+use orchestra_config::Chosen;
+use orchestra_engine::process::{Exit, OutputStream, ProcessError, ToolOutput};
+use orchestra_engine::{BackendError, CodergenReply, Fidelity, StageContext, Usage};
+use tokio::sync::mpsc;
+
+use crate::cli_backend::{CliBackend, CliCall};
+use crate::coding_agents::event::{AgentEvent, AgentParser, ToolEnding};
+use crate::coding_agents::presets;
+use crate::coding_agents::program::AgentProgram;
+use crate::coding_agents::sessions::{AgentSession, AgentSessions, interrupted, note};
+use crate::coding_agents::transcript::Transcript;
+use crate::driver::ConversationDriver;
+use crate::model::TokenUsage;
+use crate::threads::{EarlierConversation, keeps_conversations};
+
+/// Maximum length of a line of output, in bytes. A longer line is not an event.
+const MAX_LINE_BYTES: usize = 8 << 20;
+/// Maximum number of bytes of output that are kept besides the events.
+const MAX_OUTPUT_BYTES: usize = 64 << 10;
+
+/// The beginning of the prompt of an agent that is resumed in the middle of its work.
+const INTERRUPTED: &str = "You were interrupted while you worked on the task below. Look at what you have done so far, and finish \
+it. Do not begin anew.";
+
+/// Runs a stage with a coding agent.
+///
+/// # Errors
+/// Returns an error if the agent cannot be run, or did not do its work.
+pub(crate) async fn run_coding_agent(
+    driver: ConversationDriver<'_>,
+    agent: &AgentProgram,
+    program: &CliBackend,
+) -> Result<CodergenReply, BackendError> {
+    driver.check_program()?;
+    program.check_hooks(&driver.stage)?;
+    let folder = program.folder(&driver.stage);
+    let folder = folder.as_deref().unwrap_or(Path::new("."));
+    let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
+    let task = AgentTask {
+        agent,
+        program,
+        folder: folder.to_string_lossy().into_owned(),
+        driver,
+    };
+    task.run().await
+}
+
+/// The work of a stage.
+struct AgentTask<'a> {
+    driver: ConversationDriver<'a>,
+    agent: &'a AgentProgram,
+    program: &'a CliBackend,
+    folder: String,
+}
+
+/// The session that an agent is to continue.
+struct Continued {
+    session: AgentSession,
+    /// What the agent does not know yet.
+    description: String,
+}
+
+impl AgentTask<'_> {
+    async fn run(&self) -> Result<CodergenReply, BackendError> {
+        let stage = &self.driver.stage;
+        let history = stage.history().await;
+        let is_thread = history.fidelity == Fidelity::Full;
+        if (is_thread || history.degraded) && !self.agent.has_sessions() {
+            return Err(self.driver.no_conversation());
+        }
+        let (mut sessions, is_own) = if is_thread || history.degraded {
+            AgentSessions::read(stage, &history)
+        } else {
+            (AgentSessions::default(), false)
+        };
+        let name = self.agent.name();
+        let in_thread = sessions.find(name, &self.folder).filter(|_| is_thread);
+        let continued = match (interrupted(stage.notes(), name, &self.folder), in_thread) {
+            (Some(session), _) => Some(Continued {
+                session,
+                description: INTERRUPTED.to_owned(),
+            }),
+            (None, Some((session, is_latest))) => {
+                let earlier = EarlierConversation::without_messages(stage, &history, is_own);
+                // Another agent worked on the thread meanwhile, so this one needs to know what it did.
+                let earlier = Some(&earlier).filter(|_| is_latest);
+                Some(Continued {
+                    session: session.clone(),
+                    description: self.driver.describe_run(&history, earlier),
+                })
+            }
+            (None, None) => None,
+        };
+        let instructions = stage.instructions();
+        if let Some(Continued { session, description }) = continued {
+            let call = self.call(description, &instructions).await?;
+            let done = self.start(&call, Some(&session), &mut sessions).await?;
+            if done.transcript.is_active || !done.has_lost_session() {
+                return done.reply(self);
+            }
+            let reason = done
+                .reply(self)
+                .err()
+                .map_or(String::new(), |error| error.message);
+            stage.log(format!(
+                "a new session begins, because the earlier one cannot be continued: {reason}"
+            ));
+        }
+        let description = self.driver.describe_run(&history, None);
+        let call = self.call(description, &instructions).await?;
+        let done = self.start(&call, None, &mut sessions).await?;
+        done.reply(self)
+    }
+
+    /// Returns the call with the prompt of the stage.
+    async fn call(&self, description: String, instructions: &[String]) -> Result<CliCall, BackendError> {
+        let (system, prompt) = self.driver.opening(description, false, instructions).await?;
+        let resolved = self.driver.resolved;
+        let text = |chosen: &Option<Chosen<String>>| chosen.as_ref().map(|chosen| chosen.value.clone());
+        let mut call = CliCall::new(self.driver.stage.clone(), prompt);
+        call.system = system;
+        call.provider = text(&resolved.provider);
+        call.model = text(&resolved.model).filter(|_| self.knows_model());
+        call.effort = resolved.reasoning_effort.as_ref().map(|effort| effort.value);
+        Ok(call)
+    }
+
+    /// Returns whether the agent can call the model. It cannot if the model is the default of a provider whose models
+    /// it does not call.
+    fn knows_model(&self) -> bool {
+        let resolved = self.driver.resolved;
+        let (Some(preset), Some(model)) = (self.agent.preset(), &resolved.model) else {
+            return true;
+        };
+        if model.reason != orchestra_config::Reason::Provider {
+            return true;
+        }
+        let configuration = &self.driver.agents.project().configuration;
+        let provider = resolved.provider.as_ref();
+        let kind = provider.and_then(|provider| configuration.provider_kind(&provider.value));
+        kind.is_some_and(|kind| presets::calls(preset, kind))
+    }
+
+    /// Runs the program until it ends, and stores its session as soon as it is known.
+    async fn start(
+        &self,
+        call: &CliCall,
+        continued: Option<&AgentSession>,
+        sessions: &mut AgentSessions,
+    ) -> Result<Ended, BackendError> {
+        let counted = continued.map_or(TokenUsage::default(), |session| session.counted);
+        let id = continued.map(|session| session.session.as_str());
+        let (sender, mut lines) = mpsc::unbounded_channel();
+        let mut parser = self.agent.parser();
+        let command = self.program.prepare(self.agent.command(call, id)?, call)?;
+        let command = command
+            .capture_limit(MAX_OUTPUT_BYTES)
+            .line_limit(MAX_LINE_BYTES)
+            .on_line(move |stream, line| {
+                for part in read_line(&mut *parser, stream, line) {
+                    // Nobody receives it if the stage was cancelled.
+                    let _ = sender.send(part);
+                }
+            });
+        let mut listener = Listener::new(&self.driver.stage);
+        let mut running = pin!(command.run());
+        let output = loop {
+            tokio::select! {
+                biased;
+                Some(part) = lines.recv() => {
+                    if let Some(session) = listener.on(part) {
+                        self.keep(session, counted, sessions, true).await;
+                    }
+                }
+                output = &mut running => break output,
+            }
+        };
+        while let Ok(part) = lines.try_recv() {
+            if let Some(session) = listener.on(part) {
+                self.keep(session, counted, sessions, true).await;
+            }
+        }
+        let output = output.map_err(|error| self.start_error(error))?;
+        let transcript = listener.transcript;
+        if let (Some(session), Some((_, _, all))) = (&transcript.session, transcript.usage(counted)) {
+            self.keep(session.clone(), all, sessions, false).await;
+        }
+        Ok(Ended {
+            output,
+            transcript,
+            counted,
+            model: call.model.clone(),
+        })
+    }
+
+    /// Stores a session for the stages that continue it, and in a note of this stage.
+    async fn keep(&self, session: String, counted: TokenUsage, sessions: &mut AgentSessions, noted: bool) {
+        let stage = &self.driver.stage;
+        let session = AgentSession {
+            agent: self.agent.name().to_owned(),
+            folder: self.folder.clone(),
+            session,
+            counted,
+        };
+        if self.agent.has_sessions() && keeps_conversations(stage) {
+            sessions.add(session.clone());
+            sessions.keep(stage);
+        }
+        if noted {
+            stage.note(note(&session)).await;
+        }
+    }
+
+    fn start_error(&self, error: ProcessError) -> BackendError {
+        let (Some(preset), ProcessError::Spawn { source, .. }) = (self.agent.preset(), &error) else {
+            return self.program.start_error(error);
+        };
+        if source.kind() != std::io::ErrorKind::NotFound {
+            return self.program.start_error(error);
+        }
+        let message = format!(
+            "the program `{}` is not in `PATH`; install it with `npm install -g {}`",
+            preset.program(),
+            preset.package()
+        );
+        BackendError::terminal(message).code("cli_not_found")
+    }
+}
+
+/// A part of the output.
+pub(super) enum OutputPart {
+    Event(AgentEvent),
+    /// A line for people.
+    Line(String),
+}
+
+pub(super) fn read_line(parser: &mut dyn AgentParser, stream: OutputStream, line: &str) -> Vec<OutputPart> {
+    if stream == OutputStream::Stderr {
+        return match parser.error_line(line) {
+            Some(events) => events.into_iter().map(OutputPart::Event).collect(),
+            None => vec![OutputPart::Line(line.to_owned())],
+        };
+    }
+    if !line.starts_with('{') || parser.ignores(line) {
+        return Vec::new();
+    }
+    let Ok(value) = serde_json::from_str(line) else {
+        return Vec::new();
+    };
+    parser.event(&value).into_iter().map(OutputPart::Event).collect()
+}
+
+/// Follows the events of an agent.
+struct Listener<'a> {
+    stage: &'a StageContext,
+    transcript: Transcript,
+    text: orchestra_engine::TextStream,
+    /// The time of the latest event.
+    latest: Instant,
+}
+
+impl Listener<'_> {
+    fn new(stage: &StageContext) -> Listener<'_> {
+        Listener {
+            stage,
+            transcript: Transcript::default(),
+            text: stage.text(),
+            latest: Instant::now(),
+        }
+    }
+
+    /// Processes a part of the output. Returns the session if it became known.
+    fn on(&mut self, part: OutputPart) -> Option<String> {
+        let event = match part {
+            OutputPart::Event(event) => event,
+            OutputPart::Line(line) => {
+                self.transcript.complain(line);
+                return None;
+            }
+        };
+        match &event {
+            AgentEvent::Tool(end) => {
+                let error = match &end.result {
+                    ToolEnding::Succeeded => None,
+                    ToolEnding::Failed(reason) => Some(reason.clone()),
+                    ToolEnding::Denied(reason) => Some(format!("denied: {reason}")),
+                };
+                self.stage
+                    .record_tool_call(&end.tool, self.latest.elapsed(), error.as_deref());
+            }
+            AgentEvent::Text(text) | AgentEvent::Piece(text) => self.text.push(text),
+            _ => {}
+        }
+        self.latest = Instant::now();
+        let before = self.transcript.session.clone();
+        self.transcript.apply(event);
+        let session = &self.transcript.session;
+        session.clone().filter(|_| *session != before)
+    }
+}
+
+/// A program that ended.
+struct Ended {
+    output: ToolOutput,
+    transcript: Transcript,
+    /// The tokens of the session before the program started.
+    counted: TokenUsage,
+    model: Option<String>,
+}
+
+impl Ended {
+    /// Returns whether the program, which did nothing, may have failed because it did not find its session.
+    fn has_lost_session(&self) -> bool {
+        let failed = matches!(self.output.exit, Exit::Code(code) if code != 0);
+        let reason = match self.transcript.failure("agent") {
+            Some(error) => Some(error),
+            None => failed.then(|| self.transcript.exit_failure("agent", "")),
+        };
+        reason.is_some_and(|error| error.code.as_deref() == Some("cli_failed"))
+    }
+
+    fn reply(&self, task: &AgentTask<'_>) -> Result<CodergenReply, BackendError> {
+        let used = self.transcript.usage(self.counted).map(|(tokens, cost, _)| {
+            let prices = task.driver.agents.prices();
+            let known = self
+                .model
+                .as_ref()
+                .and_then(|model| prices.cost_micros(model, tokens));
+            let reported = cost.filter(|cost| *cost >= 0.0);
+            // The cast saturates.
+            let reported = reported.map(|cost| (cost * 1_000_000.0).round() as u64);
+            Usage {
+                input_tokens: tokens.input,
+                output_tokens: tokens.output,
+                cost_micros: reported.or(known).unwrap_or_default(),
+            }
+        });
+        match (self.answer(task), used) {
+            (Ok(text), Some(usage)) => Ok(CodergenReply::from(text).used(usage)),
+            (Ok(text), None) => Ok(text.into()),
+            (Err(error), usage) => {
+                // The usage of a failed attempt counts as well.
+                task.driver.stage.record_usage(usage.unwrap_or_default());
+                Err(error)
+            }
+        }
+    }
+
+    fn answer(&self, task: &AgentTask<'_>) -> Result<String, BackendError> {
+        let name = task.agent.name();
+        match self.output.exit {
+            Exit::Code(code) => {
+                if let Some(failure) = self.transcript.failure(name) {
+                    return Err(failure);
+                }
+                if code != 0 && task.agent.preset().is_none() {
+                    // A shell has its own codes for a command that it cannot run.
+                    task.program.check_exit(&self.output)?;
+                }
+                if code != 0 {
+                    return Err(self.transcript.exit_failure(name, &format!("exit code {code}")));
+                }
+                self.transcript.answer(name, task.agent.access())
+            }
+            _ => {
+                task.program.check_exit(&self.output)?;
+                self.transcript.answer(name, task.agent.access())
+            }
+        }
+    }
+}
