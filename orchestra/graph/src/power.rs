@@ -227,6 +227,8 @@ fn of_attribute(name: &str, value: Constant<&str>) -> Option<(PowerKind, &'stati
         | Known::JoinK
         | Known::JoinQuorum
         | Known::ErrorPolicy
+        | Known::Foreach
+        | Known::ForeachMax
         | Known::MaxParallel
         | Known::MergePolicy
         | Known::OnConflict

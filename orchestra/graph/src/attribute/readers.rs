@@ -23,6 +23,8 @@ pub(crate) const OF_ONE_KIND: &[(&str, &[Known])] = &[
             Known::JoinK,
             Known::JoinQuorum,
             Known::ErrorPolicy,
+            Known::Foreach,
+            Known::ForeachMax,
             Known::MaxParallel,
         ],
     ),

@@ -195,6 +195,8 @@ attributes! {
     JoinK "join_k" [node] Integer(1), None, [], "The number of branches that must succeed for `k_of_n`.";
     JoinQuorum "join_quorum" [node] Float(0.0, 1.0), None, [], "The fraction of branches that must succeed for `quorum`.";
     ErrorPolicy "error_policy" [node] Word(&["fail_fast", "continue", "ignore"]), text("continue"), [], "The effect of a failed branch on the others.";
+    Foreach "foreach" [node] Text, None, [], "The key of a list in the context. The fan-out runs its branch once for each item, which is `parallel.item` there.";
+    ForeachMax "foreach_max" [node] Integer(1), None, [], "The maximum number of items of the `foreach` list. The fan-out fails if there are more.";
     MaxParallel "max_parallel" [node] Integer(1), number(4), [], "The maximum number of branches that run at a time.";
     MergePolicy "merge_policy" [node] Word(&["merge", "best_only", "none"]), text("merge"), [], "The branches whose files a fan-in merges: all that succeeded, the one that it chose, or none.";
     OnConflict "on_conflict" [node] Word(&["stage", "human", "fail"]), text("stage"), [], "Who resolves conflicts between the files of branches: the next stage, a person, or nobody, in which case the fan-in fails.";

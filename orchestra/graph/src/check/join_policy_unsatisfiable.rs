@@ -39,7 +39,11 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
 }
 
 fn k_of_n(input: &Input<'_>, at: NodeIndex, node: &Node) -> Option<Diagnostic> {
-    let branches = input.analysis.outgoing(at).len();
+    let edges = input.analysis.outgoing(at).len();
+    // With `foreach`, one edge is as many branches as the list has items.
+    let most = node.attributes.integer(Known::ForeachMax);
+    let most = most.filter(|_| node.attributes.get(Known::Foreach).is_some());
+    let branches = most.map_or(edges, |most| usize::try_from(most).unwrap_or(edges));
     let Some(count) = node.attributes.get(Known::JoinK) else {
         // Lowering drops a value of the wrong type, and `attribute_type` reports it.
         return Some(

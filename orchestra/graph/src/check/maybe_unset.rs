@@ -10,7 +10,7 @@ use crate::check::declared::declares_values;
 use crate::check::input::Input;
 use crate::check::path_text::show;
 use crate::check::properties::Properties;
-use crate::check::tool_value::command_reads;
+use crate::check::value_reads::value_reads;
 use crate::condition::{Expression, parse_condition};
 use crate::contract::{Contract, plain_key};
 use crate::diagnostic::Diagnostic;
@@ -403,9 +403,9 @@ struct Setter {
 }
 
 impl MissingValues<'_> {
-    /// Reports the values that stages give to their commands although they may be missing.
-    pub(crate) fn read_by_commands(&mut self, diagnostics: &mut Vec<Diagnostic>) {
-        for read in command_reads(self.properties.analysis) {
+    /// Reports the values that nodes read when a run enters them although they may be missing.
+    pub(crate) fn read_by_nodes(&mut self, diagnostics: &mut Vec<Diagnostic>) {
+        for read in value_reads(self.properties.analysis) {
             let otherwise = format!(
                 "or let only runs with `context.{} != \'\'` enter this stage",
                 plain_key(read.key)
@@ -457,7 +457,7 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
         return;
     };
     missing.read_by_conditions(diagnostics);
-    missing.read_by_commands(diagnostics);
+    missing.read_by_nodes(diagnostics);
     if missing.presence.is_incomplete() {
         let attribute = input.graph().attributes.get(Known::Inputs);
         let span = attribute.map_or(input.graph().span, |attribute| attribute.value_span);

@@ -30,6 +30,7 @@ pub(crate) mod exit_no_outgoing;
 pub(crate) mod failure_routed_as_success;
 pub(crate) mod fan_in_without_parallel;
 pub(crate) mod fidelity_valid;
+pub(crate) mod foreach_invalid;
 pub(crate) mod foreign_context_key;
 pub(crate) mod goal_gate_bypass;
 pub(crate) mod goal_gate_has_retry;
@@ -75,6 +76,7 @@ pub(crate) mod unknown_default_choice;
 pub(crate) mod unknown_outcome;
 pub(crate) mod unquoted_value;
 pub(crate) mod unset_key;
+pub(crate) mod value_reads;
 
 use crate::analysis::Analysis;
 use crate::diagnostic::Diagnostic;
@@ -123,6 +125,7 @@ static CHECKS: &[&Check] = &[
     &parallel_no_join::CHECK,
     &parallel_nesting::CHECK,
     &parallel_reentry::CHECK,
+    &foreach_invalid::CHECK,
     &join_policy_unsatisfiable::CHECK,
     &join_policy_unused::CHECK,
     &attribute_without_effect::CHECK,

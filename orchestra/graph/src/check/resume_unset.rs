@@ -16,7 +16,7 @@ pub(crate) fn diagnostics(locked: &Loaded, today: &Loaded) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     if let Some(mut missing) = MissingValues::resumed(&analysis, locked) {
         missing.read_by_conditions(&mut found);
-        missing.read_by_commands(&mut found);
+        missing.read_by_nodes(&mut found);
         found.extend(missing_inputs(&analysis, &today.children, &mut missing));
     }
     found

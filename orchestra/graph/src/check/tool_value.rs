@@ -10,7 +10,7 @@ use crate::kind;
 use crate::model::NodeIndex;
 use crate::page::Page;
 use crate::severity::Severity;
-use crate::text::{Span, range_of};
+use crate::text::range_of;
 use crate::value_source::{ValueSource, given_variables};
 
 static RULE: Page = Page {
@@ -26,13 +26,6 @@ pub(crate) static CHECK: Check = Check {
     whole: false,
     run,
 };
-
-/// A declared value that a tool stage reads for its command.
-pub(crate) struct CommandRead<'g> {
-    pub(crate) node: NodeIndex,
-    pub(crate) key: &'g str,
-    pub(crate) span: Span,
-}
 
 /// Returns the attributes by which a tool stage gives values to its command, those of the graph included. Each has the
 /// name of its variable, or `None` for the standard input.
@@ -54,21 +47,6 @@ pub(crate) fn given<'g>(analysis: &Analysis<'g>, node: NodeIndex) -> Vec<(Option
 pub(crate) fn tools(analysis: &Analysis<'_>) -> impl Iterator<Item = NodeIndex> {
     let nodes = analysis.graph().indexed_nodes().map(|(at, _)| at);
     nodes.filter(|at| analysis.kind(*at) == kind::TOOL)
-}
-
-/// Returns the context values that tool stages give to their commands.
-pub(crate) fn command_reads<'g>(analysis: &Analysis<'g>) -> Vec<CommandRead<'g>> {
-    let mut reads = Vec::new();
-    for node in tools(analysis) {
-        for (_, attribute) in given(analysis, node) {
-            let text = attribute.value.as_str().unwrap_or_default();
-            if let Some(ValueSource::Context(key)) = ValueSource::parse(text) {
-                let span = analysis.inside(attribute.value_span, 0..text.len());
-                reads.push(CommandRead { node, key, span });
-            }
-        }
-    }
-    reads
 }
 
 fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {

@@ -6,7 +6,7 @@ use crate::analysis::EdgeCondition;
 use crate::attribute::{Known, key_pairs};
 use crate::check::Check;
 use crate::check::input::{Input, Once};
-use crate::check::tool_value::command_reads;
+use crate::check::value_reads::value_reads;
 use crate::condition::find_key;
 use crate::contract::plain_key;
 use crate::diagnostic::{Diagnostic, did_you_mean};
@@ -17,7 +17,7 @@ use crate::text::Span;
 static RULE: Page = Page {
     code: "unset_key",
     severity: Severity::Warning,
-    summary: "a condition or a command reads a key that is not declared, but almost",
+    summary: "a condition or a node reads a key that is not declared, but almost",
     source: "rule T4",
     text: include_str!("../../tests/rules/unset_key.md"),
 };
@@ -81,7 +81,7 @@ fn run(input: &Input<'_>, diagnostics: &mut Vec<Diagnostic>) {
     }
     // An attribute of the graph is read by each tool stage.
     let mut reported = HashSet::new();
-    for read in command_reads(input.analysis) {
+    for read in value_reads(input.analysis) {
         if let Some(near) = near(read.key)
             && reported.insert(read.span)
         {

@@ -119,7 +119,8 @@ impl ValueType {
             ValueType::Words(words) => words
                 .first()
                 .map_or(Value::Null, |word| Value::String(word.clone())),
-            ValueType::List(_) => Value::Array(Vec::new()),
+            // With one item, the branch of a fan-out over the list runs once.
+            ValueType::List(item) => Value::Array(vec![item.example(name)]),
             ValueType::Object => Value::Object(serde_json::Map::new()),
         }
     }

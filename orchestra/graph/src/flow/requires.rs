@@ -340,11 +340,14 @@ impl Search<'_> {
         // Another branch may run the stage, or make its end stale, at any time.
         let disturbs: Vec<bool> = entries.iter().map(|entry| self.disturbs(*entry, join)).collect();
         let disturbing = disturbs.iter().filter(|disturbs| **disturbs).count();
+        let is_foreach = row.fan_out.is_some_and(|settings| settings.foreach_max.is_some());
         let mut branches = Vec::with_capacity(entries.len());
         for (entry, disturbs) in entries.into_iter().zip(disturbs) {
+            // Beside the branch of one item, the branches of others take the same steps.
+            let others = disturbing - usize::from(disturbs && !is_foreach);
             let place = Place {
                 join: Some(join),
-                disturbed: disturbed || disturbing > usize::from(disturbs),
+                disturbed: disturbed || others > 0,
             };
             let mut branch = Branch::default();
             let met = met && !place.disturbed;
@@ -421,16 +424,19 @@ impl Search<'_> {
         if !branches.iter().any(|branch| branch.runs_stage) {
             return met;
         }
+        let most = settings.foreach_max.map_or(branches.len(), |most| most as usize);
         let needs_all = match settings.join_policy {
             JoinPolicy::WaitAll => true,
-            JoinPolicy::KOfN(count) => count as usize >= branches.len(),
+            JoinPolicy::KOfN(count) => count as usize >= most,
             JoinPolicy::Quorum(fraction) => fraction >= 1.0,
-            JoinPolicy::FirstSuccess => branches.len() == 1,
+            JoinPolicy::FirstSuccess => most == 1,
         };
         let all_succeeded =
             self.steps.word(end) == "success" && needs_all && settings.error_policy != ErrorPolicy::Ignore;
         let edges = self.steps.stage(fan_out).edges();
-        let always = edges.map(|(_, edge)| edge.condition.is_none());
+        // A list without items has no branches.
+        let may_be_empty = settings.foreach_max.is_some();
+        let always = edges.map(|(_, edge)| edge.condition.is_none() && !may_be_empty);
         let mut established = false;
         for (branch, always) in branches.iter().zip(always) {
             if branch.runs_stage && branch.ends_unmet {

@@ -80,6 +80,11 @@ impl<'l> Collector<'l> {
             Known::SubpipelineInputs => self.pairs(text, owner, true),
             Known::SubpipelineOutputs => self.pairs(text, owner, false),
             Known::ToolStdin => self.value_source(text),
+            Known::Foreach => self.key(
+                text,
+                trimmed(text.text, 0..text.text.len()),
+                OccurrenceRole::Reference,
+            ),
             Known::DefaultChoice => {
                 if let Some(gate) = owner {
                     self.answer(gate, text, trimmed(text.text, 0..text.text.len()), true);

@@ -284,6 +284,13 @@ impl<'p> Content<'p> {
                 &["max_parallel", "kind"],
             ),
         ]);
+        if let Some(most) = fan_out.foreach_max {
+            entries.push(Entry::column(
+                "foreach_max",
+                Constant::Integer(most.into()),
+                &["foreach_max", "kind"],
+            ));
+        }
     }
 
     /// Returns the entries of an edge, except its ends.

@@ -25,6 +25,7 @@ pub use condition::Condition;
 pub use difference::{AttributeChange, Change, ChildDifference, Difference, Subject, What};
 pub use mapping::Mapping;
 pub use pipeline::{Child, Pipeline, SharedPipeline};
+pub(crate) use policy::MAX_ITEMS;
 pub use policy::{ErrorPolicy, FanOut, JoinPolicy, Retry};
 pub use predicates::{Predicate, Predicates};
 pub use rows::{AttributeRow, ConditionRow, EdgeRow, NodeRow};

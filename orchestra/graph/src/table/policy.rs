@@ -193,10 +193,15 @@ pub struct FanOut {
     pub error_policy: ErrorPolicy,
     /// The maximum number of branches that run at the same time.
     pub max_parallel: u32,
+    /// The maximum number of items, if the fan-out runs one branch for each item of a list (rule P7).
+    pub foreach_max: Option<u32>,
 }
 
 /// The maximum number of branches that run at the same time if the fan-out sets none.
 const MAX_PARALLEL: u32 = Known::MaxParallel.default_count();
+
+/// The largest `foreach_max`. Each branch is a part of the state of its run.
+pub(crate) const MAX_ITEMS: u32 = 10_000;
 
 impl FanOut {
     /// Reads the settings of a fan-out with this join.
@@ -220,6 +225,10 @@ impl FanOut {
                 _ => ErrorPolicy::Continue,
             },
             max_parallel: count(Known::MaxParallel).unwrap_or(MAX_PARALLEL).max(1),
+            // A list without a maximum is an error (`foreach_invalid`); such a table is never run.
+            foreach_max: node
+                .filled(Known::Foreach)
+                .map(|_| count(Known::ForeachMax).unwrap_or(1).clamp(1, MAX_ITEMS)),
         }
     }
 }

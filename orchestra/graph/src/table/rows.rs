@@ -171,6 +171,7 @@ mod tests {
             join_policy: JoinPolicy::Quorum(0.25),
             error_policy: ErrorPolicy::Ignore,
             max_parallel: 9,
+            foreach_max: Some(10),
         }),
         child: Some(0),
         position: Position { line: 1, column: 2 },
@@ -191,6 +192,7 @@ mod tests {
                 join_policy,
                 error_policy,
                 max_parallel: 1,
+                foreach_max: None,
             }),
             ..NodeRow::DEFAULT
         });

@@ -239,6 +239,10 @@ const fn fan_out(bytes: &[u8], at: &mut usize) -> FanOut {
             _ => ErrorPolicy::Ignore,
         },
         max_parallel: next!(bytes, at),
+        foreach_max: match next!(bytes, at) {
+            0 => None,
+            most => Some(most),
+        },
     }
 }
 
@@ -264,6 +268,8 @@ impl Column for FanOut {
         };
         push(policy, bytes);
         push(self.max_parallel, bytes);
+        // The maximum is at least 1.
+        push(self.foreach_max.unwrap_or(0), bytes);
     }
 }
 

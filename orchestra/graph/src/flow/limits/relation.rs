@@ -18,7 +18,7 @@ const MAX_BLOCKS: usize = 64;
 pub(super) struct Relation {
     /// The nodes that may follow each node on its path, without duplicates.
     pub(super) next: Vec<Vec<u32>>,
-    /// The targets of the branches of each node, one for each edge.
+    /// The targets of the branches of each node, one for each edge and item.
     pub(super) branches: Vec<Vec<u32>>,
     /// The nodes at which a run may restart after each node.
     pub(super) restarts: Vec<Vec<u32>>,
@@ -110,8 +110,7 @@ impl Relation {
         self.next[node.at()] = next.into_iter().collect();
         self.restarts[node.at()] = restarts.into_iter().collect();
         if row.fan_out.is_some() {
-            let edges = steps.stage(node).edges();
-            self.branches[node.at()] = edges.map(|(_, edge)| edge.to.0).collect();
+            self.branches[node.at()] = branches(steps.stage(node));
         }
     }
 
@@ -126,7 +125,7 @@ impl Relation {
             let targets: Vec<u32> = stage.edges().map(|(_, edge)| edge.to.0).collect();
             if let Some(fan_out) = row.fan_out {
                 next.insert(fan_out.join.0);
-                self.branches[at] = targets;
+                self.branches[at] = branches(stage);
             } else {
                 for (_, edge) in stage.edges() {
                     let known = if edge.loop_restart {
@@ -271,6 +270,16 @@ impl Relation {
         }
         marked
     }
+}
+
+/// Returns the targets of the branches of a fan-out: one for each edge, or one for each item that a list may have.
+fn branches(fan_out: Stage<'_>) -> Vec<u32> {
+    let most = fan_out.row().fan_out.and_then(|settings| settings.foreach_max);
+    let each = most.unwrap_or(1) as usize;
+    let targets = fan_out.edges().map(|(_, edge)| edge.to.0);
+    targets
+        .flat_map(|target| std::iter::repeat_n(target, each))
+        .collect()
 }
 
 /// Returns the steps from a node to another that are no edges.

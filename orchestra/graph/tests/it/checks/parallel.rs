@@ -162,6 +162,52 @@ fn join_policies_have_their_numbers() {
 }
 
 #[test]
+fn a_branch_for_each_item_has_a_list_a_maximum_and_an_end() {
+    let invalid = ["foreach_invalid"];
+    let each = |attributes: &str, graph: &str| {
+        format!(
+            "{graph}; start -> p -> a -> j -> exit; p [shape=component{attributes}]; j [shape=tripleoctagon]"
+        )
+    };
+    let most = ", foreach=files, foreach_max=3";
+    clean(&each(most, ""));
+    clean(&each(most, "inputs=\"files: list<text>\""));
+    clean(&each(
+        ", foreach=\"context.files\", foreach_max=3, join_policy=k_of_n, join_k=3",
+        "",
+    ));
+    raises(&each(", foreach=files", ""), &invalid);
+    raises(&each(", foreach_max=3", ""), &invalid);
+    raises(&each(", foreach=files, foreach_max=10001", ""), &invalid);
+    raises(
+        &each(", foreach=files, foreach_max=0", ""),
+        &["foreach_invalid", "attribute_type"],
+    );
+    raises(&each(", foreach=\"two words\", foreach_max=3", ""), &invalid);
+    raises(
+        &each(", foreach=\"stages.a.output\", foreach_max=3", ""),
+        &invalid,
+    );
+    raises(&each(most, "inputs=\"files: text\""), &invalid);
+    raises(&each(most, "inputs=\"files: list<text>?\""), &["maybe_unset"]);
+    raises(&each(most, "p -> b -> j"), &invalid);
+    raises(
+        &each(", foreach=files, foreach_max=3, join_policy=k_of_n, join_k=4", ""),
+        &["join_policy_unsatisfiable"],
+    );
+    let other = |text: &str| format!("p [shape=component{most}]; start -> p; {text}");
+    raises(
+        &other("p -> a [condition=\"outcome=success\"]; a -> j -> exit; j [shape=tripleoctagon]"),
+        &invalid,
+    );
+    raises(&other("p -> a -> b -> exit"), &invalid);
+    raises(
+        "start -> p -> exit; p [prompt=P, foreach=files, foreach_max=3]",
+        &["attribute_without_effect", "attribute_without_effect"],
+    );
+}
+
+#[test]
 fn goal_gates_in_branches_are_not_gone_around() {
     let graph = "graph [retry_target=a]; p [shape=component]; start -> p";
     let gate = "b [label=B, goal_gate=true]";

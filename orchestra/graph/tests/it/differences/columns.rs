@@ -94,6 +94,7 @@ fn every_column_of_the_table_counts_by_itself() {
         join_policy: _,
         error_policy: _,
         max_parallel: _,
+        foreach_max: _,
     } = owned().nodes[pipeline.find("fan").expect("declared").at()]
         .fan_out
         .expect("it fans out");
@@ -133,6 +134,7 @@ fn every_column_of_the_table_counts_by_itself() {
         |p| fan_out(p).join_policy = JoinPolicy::KOfN(1),
         |p| fan_out(p).error_policy = ErrorPolicy::Ignore,
         |p| fan_out(p).max_parallel = 7,
+        |p| fan_out(p).foreach_max = Some(7),
         |p| p.edges.to_mut()[0].to = NodeIndex(0),
         |p| p.edges.to_mut()[0].label = p.texts.add("L"),
         |p| p.edges.to_mut()[0].condition = Some(0),
