@@ -3,12 +3,13 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use orchestra_graph::table::{ErrorPolicy, FanOut};
-use orchestra_graph::{EdgeIndex, Pipeline, branch_id, branches, format_duration, kind};
+use orchestra_graph::table::{ErrorPolicy, FanOut, JoinPolicy};
+use orchestra_graph::{EdgeIndex, Pipeline, branches, format_duration, kind};
 use serde_json::{Map, Value, json};
 
 use crate::effect::{Effect, Observation};
 use crate::files::JoinedBranch;
+use crate::foreach;
 use crate::id::{BranchPath, BranchStep, EffectId};
 use crate::outcome::{BranchStatus, Outcome, Status};
 use crate::path::{Block, Branch, BranchEnd, ExecutionPath, Phase};
@@ -37,6 +38,14 @@ impl Block {
     /// Returns the outcome of the block (rule P4).
     fn outcome(&self, joins_at_fan_in: bool) -> Outcome {
         let (count, succeeded, failed) = (self.count(), self.succeeded, self.failed);
+        if count == 0 {
+            // Only a list can be empty; a number of branches that must succeed is not met then.
+            let none = "the list has no items".to_owned();
+            return match self.fan_out.join_policy {
+                JoinPolicy::WaitAll | JoinPolicy::Quorum(_) => Outcome::success().notes(none),
+                JoinPolicy::KOfN(_) | JoinPolicy::FirstSuccess => Outcome::fail(none),
+            };
+        }
         let counted = format!("{succeeded} of {count} branches succeeded");
         if self.fan_out.error_policy == ErrorPolicy::FailFast && failed > 0 {
             return Outcome::fail(self.first_failure());
@@ -85,20 +94,35 @@ impl Transition<'_> {
         let records = Records::new(self.pipeline, path);
         let facts = facts(self.pipeline, path, stage, &records);
         let (edges, tested) = branches(self.pipeline, stage.index(), &facts);
-        let count = edges.len() as u32;
+        let items = match foreach::items(stage, &path.context) {
+            Ok(items) => items,
+            Err(failure) => return Ok(NextStep::Ended(failure)),
+        };
+        let is_foreach = items.is_some();
+        let items = items.unwrap_or_default();
+        let steps: Vec<(EdgeIndex, Option<u32>)> = if is_foreach {
+            // The list has exactly one edge (`foreach_invalid`).
+            let edges = edges.into_iter().take(1);
+            let all = edges.flat_map(|edge| (0..items.len() as u32).map(move |item| (edge, Some(item))));
+            all.collect()
+        } else {
+            edges.into_iter().map(|edge| (edge, None)).collect()
+        };
+        let count = steps.len() as u32;
         self.emit(|| Observation::ParallelStarted {
             id,
             branches: count,
             tested,
         });
-        if edges.is_empty() {
+        if steps.is_empty() && !is_foreach {
             return Ok(NextStep::Ended(Outcome::fail(
                 "the condition of every branch is false",
             )));
         }
-        let branches = edges.into_iter().map(|edge| Branch {
+        let branches = steps.into_iter().map(|(edge, item)| Branch {
             edge,
-            id: branch_id(self.pipeline, edge),
+            item,
+            id: branch_step_of(path, edge, item).branch_id(self.pipeline),
             began: Duration::ZERO,
             path: None,
             ended: None,
@@ -106,6 +130,7 @@ impl Transition<'_> {
         let block = Box::new(Block {
             fan_out,
             branches: branches.collect(),
+            items,
             next: 0,
             running: 0,
             succeeded: 0,
@@ -199,14 +224,19 @@ impl Transition<'_> {
         branch.began = self.totals.elapsed;
         self.count_taken(branch.edge);
         let mut begun = Box::new(path.fork(
-            branch_path_of(path, branch.edge),
+            branch_path_of(path, branch.edge, branch.item),
             block.visits.clone(),
             block.outcomes.clone(),
         ));
         begun.at.edge = Some(branch.edge);
+        let item = branch.item.and_then(|index| block.items.get(index as usize));
+        if let Some((index, item)) = branch.item.zip(item) {
+            foreach::set_item(&mut begun.context, index, item);
+        }
         self.emit(|| Observation::ParallelBranchStarted {
             branch: begun.branch.clone(),
             index: position as u32,
+            item: item.cloned(),
         });
         begun
     }
@@ -268,7 +298,7 @@ impl Transition<'_> {
                 reason: None,
                 duration,
             });
-            let branch_path = branch_path_of(path, branch.edge);
+            let branch_path = branch_path_of(path, branch.edge, branch.item);
             self.emit(|| Observation::ParallelBranchCompleted {
                 branch: branch_path,
                 index: position as u32,
@@ -306,7 +336,8 @@ impl Transition<'_> {
             let key = ["parallel.branch.", &branch.id, ".status"].concat();
             updates.push((key, Value::from(status.word())));
             if !(ignored && status == BranchStatus::Fail) {
-                results.extend(result(self.pipeline, branch));
+                let item = branch.item.and_then(|index| block.items.get(index as usize));
+                results.extend(result(self.pipeline, branch, item));
             }
         }
         // Collect from a list: thousands of single insertions take three times as long.
@@ -321,13 +352,19 @@ impl Transition<'_> {
     }
 }
 
-pub(crate) fn branch_path_of(path: &ExecutionPath, edge: EdgeIndex) -> BranchPath {
-    path.branch.then(BranchStep {
+/// Returns the path of a branch that begins at the fan-out at which a path is.
+pub(crate) fn branch_path_of(path: &ExecutionPath, edge: EdgeIndex, item: Option<u32>) -> BranchPath {
+    path.branch.then(branch_step_of(path, edge, item))
+}
+
+pub(crate) fn branch_step_of(path: &ExecutionPath, edge: EdgeIndex, item: Option<u32>) -> BranchStep {
+    BranchStep {
         fan_out: path.at.node,
         visit: path.at.visit,
         attempt: path.at.attempt,
         edge,
-    })
+        item,
+    }
 }
 
 /// Returns the branches whose files may have to be merged.
@@ -361,10 +398,13 @@ fn joined_branches(pipeline: &Pipeline, block: &Block) -> Vec<JoinedBranch> {
 
 /// Returns a branch as an entry of `parallel.results` (rule P3). Moves the context updates of its stages into the
 /// entry.
-fn result(pipeline: &Pipeline, branch: &mut Branch) -> Option<Value> {
+fn result(pipeline: &Pipeline, branch: &mut Branch, item: Option<&Value>) -> Option<Value> {
     let ended = branch.ended.as_ref()?;
     let mut fields = Map::new();
     fields.insert("id".to_owned(), Value::String(branch.id.clone()));
+    if let Some(item) = item {
+        fields.insert("item".to_owned(), item.clone());
+    }
     fields.insert("status".to_owned(), ended.status.word().into());
     let millis = u64::try_from(ended.duration.as_millis()).unwrap_or(u64::MAX);
     fields.insert("duration_ms".to_owned(), millis.into());

@@ -4,6 +4,7 @@ use orchestra_graph::{Contract, EdgeIndex, Mapping, NodeIndex, Pipeline};
 use serde_json::Value;
 
 use crate::context::Context;
+use crate::foreach;
 use crate::id::{BranchPath, BranchStep, EffectId};
 use crate::machine::set_graph_attributes;
 use crate::saved::{SavedContext, SavedPath, SavedPhase, SavedState, SavedStateError};
@@ -67,19 +68,24 @@ impl SavedState {
     }
 }
 
-impl EffectId {
-    /// Returns the id of the same effect in a changed pipeline; `None` if its node or branch was removed.
-    pub fn carried_over(&self, mapping: &Mapping) -> Option<EffectId> {
-        let mut branch = BranchPath::default();
-        for step in self.branch.steps() {
-            branch = branch.then(BranchStep {
+impl BranchPath {
+    /// Returns the same path in a changed pipeline; `None` if one of its branches was removed.
+    fn carried_over(&self, mapping: &Mapping) -> Option<BranchPath> {
+        self.steps().iter().try_fold(BranchPath::default(), |path, step| {
+            Some(path.then(BranchStep {
                 fan_out: mapping.node(step.fan_out)?,
                 edge: mapping.edge(step.edge)?,
                 ..*step
-            });
-        }
+            }))
+        })
+    }
+}
+
+impl EffectId {
+    /// Returns the id of the same effect in a changed pipeline; `None` if its node or branch was removed.
+    pub fn carried_over(&self, mapping: &Mapping) -> Option<EffectId> {
         Some(EffectId {
-            branch,
+            branch: self.branch.carried_over(mapping)?,
             node: mapping.node(self.node)?,
             ..*self
         })
@@ -167,11 +173,8 @@ impl Change<'_> {
         path.outcomes.retain_mut(|outcome| match self.node(outcome.0) {
             Some(node) => {
                 outcome.0 = node;
-                let steps = std::mem::take(&mut outcome.4).into_iter();
-                let steps = steps.map(|[fan_out, visit, attempt, edge]| {
-                    Some([self.node(fan_out)?, visit, attempt, self.edge(edge)?])
-                });
-                outcome.4 = steps.collect::<Option<_>>().unwrap_or_default();
+                let branch = BranchPath::from_saved(&outcome.4).carried_over(self.mapping);
+                outcome.4 = branch.unwrap_or_default().to_saved();
                 true
             }
             None => false,
@@ -203,6 +206,17 @@ impl Change<'_> {
                 self.name(at)
             )));
         }
+        // The branches that have yet to begin take their items from the list.
+        let list = |pipeline: &Pipeline, node: u32| {
+            let stage = pipeline.stage(NodeIndex(node));
+            foreach::list_key(stage).map(str::to_owned)
+        };
+        if self.node(at).map(|node| list(self.new, node)) != Some(list(self.old, at)) {
+            return Err(SavedStateError::new(format!(
+                "the branches of `{}` are open, and their list is another one now",
+                self.name(at)
+            )));
+        }
         block.visits = self.nodes(std::mem::take(&mut block.visits));
         for branch in &mut block.branches {
             let row = self.old.edge(EdgeIndex(branch.edge));
@@ -217,7 +231,10 @@ impl Change<'_> {
                 self.path(path)?;
             }
         }
-        if !block.branches.is_sorted_by_key(|branch| branch.edge) {
+        if !block
+            .branches
+            .is_sorted_by_key(|branch| (branch.edge, branch.item))
+        {
             return Err(SavedStateError::new(format!(
                 "the branches of `{}` are open, and stand in another order now",
                 self.name(at)

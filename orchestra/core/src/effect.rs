@@ -286,6 +286,8 @@ pub enum Observation {
         branch: BranchPath,
         /// The index among the branches of the block, starting at 0.
         index: u32,
+        /// The item, if the fan-out runs a branch for each item of a list.
+        item: Option<Value>,
     },
     /// A branch has ended.
     ParallelBranchCompleted {

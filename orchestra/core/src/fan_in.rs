@@ -204,6 +204,24 @@ pub fn no_candidate(candidates: &[Candidate<'_>]) -> Outcome {
     Outcome::fail_terminal(format!("no candidate succeeded: {failures}"))
 }
 
+/// Returns the outcome of a fan-in after a block without branches, which has a list without items (rule P7). Returns
+/// `None` if there were branches.
+///
+/// ```
+/// use orchestra_core::{Context, Status, joined_nothing};
+/// use serde_json::json;
+/// let empty = [("parallel.results", json!([])), ("parallel.fail_count", json!(0))];
+/// let outcome = joined_nothing(&empty.into_iter().collect()).expect("there were no branches");
+/// assert_eq!(outcome.status, Status::Success);
+/// assert!(joined_nothing(&Context::new()).is_none());
+/// ```
+pub fn joined_nothing(context: &Context) -> Option<Outcome> {
+    let results = context.get(RESULTS)?.as_array()?;
+    // Ignored failures are left out of the results, but are counted.
+    let failed = context.get("parallel.fail_count")?.as_u64()?;
+    (results.is_empty() && failed == 0).then(|| Outcome::success().notes("there was nothing to join"))
+}
+
 fn excerpt(text: &str) -> String {
     text.chars().take(SHOWN).collect()
 }
@@ -225,6 +243,9 @@ fn excerpt(text: &str) -> String {
 /// assert_eq!(fan_in(&Context::new()).status, Status::Fail);
 /// ```
 pub fn fan_in(context: &Context) -> Outcome {
+    if let Some(outcome) = joined_nothing(context) {
+        return outcome;
+    }
     let candidates = match candidates(context) {
         Ok(candidates) => candidates,
         Err(reason) => return Outcome::fail_terminal(reason),

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use orchestra_graph::{EdgeIndex, NodeIndex, Pipeline, branch_id};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// One branch on the path to an effect: a fan-out and one of its edges.
+/// One branch on the path to an effect: a fan-out and one of its edges, or an item of its list.
 ///
 /// ```
 /// use orchestra_core::BranchStep;
 /// use orchestra_graph::{EdgeIndex, NodeIndex};
-/// let step = BranchStep { fan_out: NodeIndex(1), visit: 1, attempt: 1, edge: EdgeIndex(2) };
+/// let step = BranchStep { fan_out: NodeIndex(1), visit: 1, attempt: 1, edge: EdgeIndex(2), item: None };
 /// assert!(step < BranchStep { attempt: 2, ..step });
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -23,6 +23,40 @@ pub struct BranchStep {
     pub attempt: u32,
     /// The edge of the branch.
     pub edge: EdgeIndex,
+    /// The index of the branch's item, if the fan-out runs a branch for each item of a list (rule P7).
+    pub item: Option<u32>,
+}
+
+impl BranchStep {
+    /// Returns the id of the branch within its block: the id of the edge's target, with a number if several edges lead
+    /// there, or with the index of the item, as in `review~0`.
+    ///
+    /// ```
+    /// use orchestra_core::BranchStep;
+    /// use orchestra_graph::{Source, load};
+    /// let text = "digraph { start -> each -> review -> all -> exit; each [shape=component, foreach=files, foreach_max=9]
+    ///     all [shape=tripleoctagon] }";
+    /// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+    /// let fan_out = pipeline.find("each").expect("declared");
+    /// let (edge, _) = pipeline.stage(fan_out).edges().next().expect("it has a branch");
+    /// let step = BranchStep { fan_out, visit: 1, attempt: 1, edge, item: Some(2) };
+    /// assert_eq!(step.branch_id(&pipeline), "review~2");
+    /// ```
+    pub fn branch_id(&self, pipeline: &Pipeline) -> String {
+        let id = branch_id(pipeline, self.edge);
+        match self.item {
+            Some(index) => format!("{id}~{index}"),
+            None => id,
+        }
+    }
+}
+
+/// The serialized form of a step: its numbers, with that of the item only if there is one.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum SavedStep {
+    Item([u32; 5]),
+    Edge([u32; 4]),
 }
 
 /// A position in the branches of a run; empty for the main path (rule P1).
@@ -35,7 +69,7 @@ pub struct BranchStep {
 /// let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
 /// let fan_out = pipeline.find("fan").expect("declared");
 /// let (edge, _) = pipeline.stage(fan_out).edges().nth(1).expect("two branches");
-/// let path = BranchPath::default().then(BranchStep { fan_out, visit: 1, attempt: 1, edge });
+/// let path = BranchPath::default().then(BranchStep { fan_out, visit: 1, attempt: 1, edge, item: None });
 /// assert_eq!(path.name(&pipeline), "fan#1:b");
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -58,21 +92,36 @@ impl BranchPath {
         BranchPath(Some(self.steps().iter().copied().chain([step]).collect()))
     }
 
-    /// Returns the steps as numbers, in the serialized form.
-    pub(crate) fn to_numbers(&self) -> Vec<[u32; 4]> {
+    /// Returns the steps in the serialized form.
+    pub(crate) fn to_saved(&self) -> Vec<SavedStep> {
         let steps = self.steps().iter();
         steps
-            .map(|step| [step.fan_out.0, step.visit, step.attempt, step.edge.0])
+            .map(|step| {
+                let (fan_out, edge) = (step.fan_out.0, step.edge.0);
+                match step.item {
+                    Some(item) => SavedStep::Item([fan_out, step.visit, step.attempt, edge, item]),
+                    None => SavedStep::Edge([fan_out, step.visit, step.attempt, edge]),
+                }
+            })
             .collect()
     }
 
     /// Creates the path with these steps from the serialized form.
-    pub(crate) fn from_numbers(steps: &[[u32; 4]]) -> BranchPath {
-        let steps = steps.iter().map(|[fan_out, visit, attempt, edge]| BranchStep {
-            fan_out: NodeIndex(*fan_out),
-            visit: *visit,
-            attempt: *attempt,
-            edge: EdgeIndex(*edge),
+    pub(crate) fn from_saved(steps: &[SavedStep]) -> BranchPath {
+        let steps = steps.iter().map(|step| {
+            let ([fan_out, visit, attempt, edge], item) = match *step {
+                SavedStep::Item([fan_out, visit, attempt, edge, item]) => {
+                    ([fan_out, visit, attempt, edge], Some(item))
+                }
+                SavedStep::Edge(numbers) => (numbers, None),
+            };
+            BranchStep {
+                fan_out: NodeIndex(fan_out),
+                visit,
+                attempt,
+                edge: EdgeIndex(edge),
+                item,
+            }
         });
         let steps: Arc<[BranchStep]> = steps.collect();
         BranchPath((!steps.is_empty()).then_some(steps))
@@ -94,7 +143,7 @@ impl BranchPath {
                 name.push_str(&step.attempt.to_string());
             }
             name.push(':');
-            name.push_str(&branch_id(pipeline, step.edge));
+            name.push_str(&step.branch_id(pipeline));
         }
         name
     }
@@ -132,7 +181,7 @@ struct SerializedId {
     #[serde(default, skip_serializing_if = "is_zero")]
     restart: u32,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    branch: Vec<[u32; 4]>,
+    branch: Vec<SavedStep>,
     node: u32,
     visit: u32,
     attempt: u32,
@@ -146,7 +195,7 @@ impl Serialize for EffectId {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         SerializedId {
             restart: self.restart,
-            branch: self.branch.to_numbers(),
+            branch: self.branch.to_saved(),
             node: self.node.0,
             visit: self.visit,
             attempt: self.attempt,
@@ -160,7 +209,7 @@ impl<'de> Deserialize<'de> for EffectId {
         let id = SerializedId::deserialize(deserializer)?;
         Ok(EffectId {
             restart: id.restart,
-            branch: BranchPath::from_numbers(&id.branch),
+            branch: BranchPath::from_saved(&id.branch),
             node: NodeIndex(id.node),
             visit: id.visit,
             attempt: id.attempt,

@@ -66,6 +66,7 @@ mod explore;
 mod failure;
 mod fan_in;
 mod files;
+mod foreach;
 mod goal_gate;
 mod history;
 mod id;
@@ -98,7 +99,9 @@ pub use explore::{
     PathVerdict, explore, find_paths,
 };
 pub use failure::RunFailure;
-pub use fan_in::{Candidate, best_candidate, candidates, chosen_candidate, fan_in, no_candidate};
+pub use fan_in::{
+    Candidate, best_candidate, candidates, chosen_candidate, fan_in, joined_nothing, no_candidate,
+};
 pub use files::{JoinedBranch, Snapshot};
 pub use history::{AttemptError, Counts, FailureStreak, LastStage, NodeOutcome, Outcomes};
 pub use id::{BranchPath, BranchStep, EffectId};

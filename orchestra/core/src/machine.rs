@@ -350,7 +350,7 @@ impl Machine {
         let mut paths = vec![&self.state.main];
         for step in id.branch.steps() {
             let inner = paths.last().and_then(|path| match &path.phase {
-                Phase::Parallel(block) => block.running_at(step.edge),
+                Phase::Parallel(block) => block.running_at(step),
                 _ => None,
             });
             match inner {

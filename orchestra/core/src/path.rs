@@ -12,7 +12,7 @@ use crate::answer::Answer;
 use crate::context::Context;
 use crate::files::{Files, JoinedBranch, Joining, Snapshot};
 use crate::history::{AttemptError, Counts, FailureStreak, LastStage, Outcomes};
-use crate::id::{BranchPath, EffectId};
+use crate::id::{BranchPath, BranchStep, EffectId};
 use crate::outcome::{BranchStatus, Status};
 use crate::question::Question;
 use crate::usage::Usage;
@@ -311,6 +311,8 @@ impl ExecutionPath {
 pub struct Block {
     pub(crate) fan_out: FanOut,
     pub(crate) branches: Vec<Branch>,
+    /// The items of the fan-out's list; empty if it has none.
+    pub(crate) items: Vec<Value>,
     /// The index at which to look for a branch that has not begun.
     pub(crate) next: usize,
     pub(crate) running: u32,
@@ -341,6 +343,8 @@ pub struct Block {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Branch {
     pub(crate) edge: EdgeIndex,
+    /// The index of its item, if the fan-out has a list.
+    pub(crate) item: Option<u32>,
     pub(crate) id: String,
     pub(crate) began: Duration,
     /// The path of the branch; `None` if the branch has not begun, or never did.
@@ -361,7 +365,8 @@ impl Branch {
         self.edge
     }
 
-    /// Returns the id of the branch: the id of the edge's target, with a number if several edges lead there.
+    /// Returns the id of the branch: the id of the edge's target, with a number if several edges lead there, or with the
+    /// index of the branch's item.
     pub fn id(&self) -> &str {
         &self.id
     }
@@ -408,18 +413,19 @@ impl Block {
         running.filter_map(|branch| branch.path.as_deref_mut())
     }
 
-    /// Returns the index of an edge's branch.
-    pub(crate) fn position(&self, edge: EdgeIndex) -> Option<usize> {
+    /// Returns the index of a step's branch.
+    pub(crate) fn position(&self, step: &BranchStep) -> Option<usize> {
+        let key = |branch: &Branch| (branch.edge, branch.item);
         self.branches
-            .binary_search_by_key(&edge, |branch| branch.edge)
+            .binary_search_by_key(&(step.edge, step.item), key)
             .ok()
     }
 
-    /// Returns the execution path of an edge's branch; `None` unless the branch is running.
-    pub(crate) fn running_at(&self, edge: EdgeIndex) -> Option<&ExecutionPath> {
+    /// Returns the execution path of a step's branch; `None` unless the branch is running.
+    pub(crate) fn running_at(&self, step: &BranchStep) -> Option<&ExecutionPath> {
         let branch = self
             .branches
-            .get(self.position(edge)?)
+            .get(self.position(step)?)
             .filter(|branch| branch.is_running());
         branch.and_then(|branch| branch.path.as_deref())
     }

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use orchestra_graph::{EdgeIndex, NodeIndex, Pipeline, branch_id};
+use orchestra_graph::{EdgeIndex, NodeIndex, Pipeline};
 
-use crate::block::branch_path_of;
+use crate::block::branch_step_of;
 use crate::context::Context;
+use crate::foreach;
 use crate::history::{AttemptError, Counts, FailureStreak, LastStage, NodeOutcome, Outcomes};
 use crate::id::BranchPath;
 use crate::outcome::{BranchStatus, Status};
@@ -112,7 +113,7 @@ impl SavedPath {
                 status,
                 notes,
                 visit,
-                branch: BranchPath::from_numbers(&steps),
+                branch: BranchPath::from_saved(&steps),
             };
             outcomes.set(node(at)?, outcome);
         }
@@ -225,6 +226,18 @@ impl SavedBlock {
             }
         }
         let visits: Arc<[u32]> = visits.into();
+        let items = foreach::items(stage, &path.context).ok().flatten();
+        let is_foreach = items.is_some();
+        let items = items.unwrap_or_default();
+        for branch in &self.branches {
+            let item = branch.item.map(|item| item as usize);
+            if item.is_some() != is_foreach || item.is_some_and(|item| item >= items.len()) {
+                return Err(SavedStateError::new(format!(
+                    "the branches of `{}` are open, and their list is another one now",
+                    stage.id()
+                )));
+            }
+        }
         let edges: Vec<EdgeIndex> = self
             .branches
             .iter()
@@ -242,6 +255,7 @@ impl SavedBlock {
         let mut block = Block {
             fan_out,
             branches: Vec::with_capacity(edges.len()),
+            items,
             next: self.next,
             running: 0,
             succeeded: 0,
@@ -252,12 +266,19 @@ impl SavedBlock {
             timeout: stage.duration("timeout"),
         };
         for (saved, edge) in self.branches.into_iter().zip(edges) {
-            let id = branch_id(pipeline, edge);
-            let origin = Some((&path.context, block.visits.clone(), block.outcomes.clone()));
+            let step = branch_step_of(path, edge, saved.item);
+            let mut with_item = None;
+            let item = saved.item.and_then(|index| block.items.get(index as usize));
+            if let Some((index, item)) = saved.item.zip(item) {
+                let context = with_item.insert(path.context.clone());
+                foreach::set_item(context, index, item);
+            }
+            let context = with_item.as_ref().unwrap_or(&path.context);
+            let origin = Some((context, block.visits.clone(), block.outcomes.clone()));
             let own = match saved.path {
                 Some(saved) => Some(Box::new(saved.restore(
                     pipeline,
-                    branch_path_of(path, edge),
+                    path.branch.then(step),
                     origin,
                     restarts,
                 )?)),
@@ -276,7 +297,8 @@ impl SavedBlock {
             }
             block.branches.push(Branch {
                 edge,
-                id,
+                item: saved.item,
+                id: step.branch_id(pipeline),
                 began: saved.began,
                 path: own,
                 ended,

@@ -32,11 +32,10 @@ pub(crate) fn count_key(stage: Stage<'_>) -> String {
 /// Returns a factor from 0.5 up to 1.5. It is a function of the attempt's position in the run, not the next number of a
 /// sequence, so that neither a resume nor the order in which branches fail can change it.
 fn jitter(seed: u64, id: &EffectId) -> f64 {
-    let steps = id
-        .branch
-        .steps()
-        .iter()
-        .flat_map(|step| [step.fan_out.0, step.visit, step.attempt, step.edge.0].map(u64::from));
+    let steps = id.branch.steps().iter().flat_map(|step| {
+        let numbers = [step.fan_out.0, step.visit, step.attempt, step.edge.0];
+        numbers.into_iter().chain(step.item).map(u64::from)
+    });
     let attempt = [id.restart, id.node.0, id.visit, id.attempt].map(u64::from);
     let mix = |word| SplitMix64::seed_from_u64(word).next_u64();
     let mixed = attempt

@@ -85,7 +85,7 @@ impl SavedPath {
                 .iter()
                 .map(|(node, outcome)| {
                     let NodeOutcome { status, notes, .. } = outcome.clone();
-                    SavedOutcome(node.0, status, notes, outcome.visit, outcome.branch.to_numbers())
+                    SavedOutcome(node.0, status, notes, outcome.visit, outcome.branch.to_saved())
                 })
                 .collect(),
             completed: path.completed.iter().map(|node| node.0).collect(),
@@ -136,6 +136,7 @@ impl SavedBlock {
         let counted = block.visits.iter().enumerate();
         let branches = block.branches.iter().map(|branch| SavedBranch {
             edge: branch.edge.0,
+            item: branch.item,
             began: branch.began,
             path: branch
                 .path
@@ -159,7 +160,8 @@ impl SavedBlock {
     }
 }
 
-/// Returns the keys in the context of a branch that the engine changes, and those that its stages set.
+/// Returns the keys in the context of a branch that the engine changes, and those that its stages set. Its item is
+/// known from the list.
 fn own_keys(pipeline: &Pipeline, path: &ExecutionPath) -> Vec<String> {
     let engine = [
         "current_node",

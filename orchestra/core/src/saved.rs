@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::answer::Answer;
 use crate::context::Context;
 use crate::files::SavedFiles;
+use crate::id::SavedStep;
 use crate::outcome::{BranchStatus, Status};
 use crate::usage::Usage;
 
@@ -165,7 +166,7 @@ pub(crate) struct SavedOutcome(
     pub(crate) Status,
     pub(crate) Option<String>,
     #[serde(default)] pub(crate) u32,
-    #[serde(default)] pub(crate) Vec<[u32; 4]>,
+    #[serde(default)] pub(crate) Vec<SavedStep>,
 );
 
 /// A repeatedly failing stage: its node, the number of failures, the reason, and the digest of the output.
@@ -207,6 +208,9 @@ pub(crate) struct SavedBlock {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SavedBranch {
     pub(crate) edge: u32,
+    /// The index of its item.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) item: Option<u32>,
     #[serde(rename = "began_ns", with = "crate::nanos")]
     pub(crate) began: Duration,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -108,7 +108,7 @@ impl Transition<'_> {
         let Phase::Parallel(block) = &mut path.phase else {
             return StepResult::Wait;
         };
-        let Some(position) = block.position(step.edge) else {
+        let Some(position) = block.position(step) else {
             return StepResult::Wait;
         };
         let Some(branch) = block.running_mut(position) else {

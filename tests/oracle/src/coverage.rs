@@ -143,6 +143,12 @@ fn things(graph: &Graph, trace: &Trace) -> BTreeSet<String> {
                     if *again {
                         show("a block is tried again".to_owned());
                     }
+                    if reason.contains("`foreach_max` allows") {
+                        show("a list with too many items".to_owned());
+                    }
+                    if reason.contains(" list `") || reason.contains("` is no list") {
+                        show("a list that is none".to_owned());
+                    }
                     if reason.starts_with("timed out") {
                         show("a block times out".to_owned());
                     }
@@ -169,7 +175,13 @@ fn things(graph: &Graph, trace: &Trace) -> BTreeSet<String> {
                 if tested.iter().any(|(_, held)| !held) {
                     show("a branch whose condition is false".to_owned());
                 }
-                if *branches == 0 {
+                if !of(attributes(graph, id), "foreach").is_empty() {
+                    show(match branches {
+                        0 => "a list without items".to_owned(),
+                        1 => "a list with one item".to_owned(),
+                        _ => "a list with several items".to_owned(),
+                    });
+                } else if *branches == 0 {
                     show("a block without branches".to_owned());
                 }
                 if !branch_of(name).is_empty() {

@@ -177,7 +177,8 @@ fn happens(machine: &Machine, script: &Script, kind: &str, id: &EffectId) -> Vec
 
 /// Which call of its stage an effect is.
 fn call(pipeline: &Pipeline, id: &EffectId) -> Call {
-    let positions = id.branch.steps().iter().map(|step| position(pipeline, step.edge));
+    let steps = id.branch.steps().iter();
+    let positions = steps.map(|step| position(pipeline, step.edge) + step.item.unwrap_or(0) as usize);
     Call {
         visit: id.visit,
         attempt: id.attempt,
@@ -346,7 +347,7 @@ fn reported(pipeline: &Pipeline, observation: &Observation) -> Option<Step> {
             branches: *branches,
             tested: tested(pipeline, seen),
         },
-        Observation::ParallelBranchStarted { branch, index } => Step::BranchStart {
+        Observation::ParallelBranchStarted { branch, index, .. } => Step::BranchStart {
             branch: branch.name(pipeline),
             index: *index,
         },

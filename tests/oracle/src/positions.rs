@@ -36,8 +36,13 @@ impl Positions {
         let steps = branches.split('/').filter_map(|step| step.split_once(':'));
         let positions = steps.map(|(block, branch)| {
             let block = block.split('#').next().unwrap_or(block);
-            let name = (block.to_owned(), branch.to_owned());
-            self.0.get(&name).copied().unwrap_or_default()
+            let place = |branch: &str| self.0.get(&(block.to_owned(), branch.to_owned())).copied();
+            // The branch of an item is named by the place of the item.
+            let item = || {
+                let (branch, item) = branch.rsplit_once('~')?;
+                Some(place(branch)? + item.parse::<usize>().ok()?)
+            };
+            place(branch).or_else(item).unwrap_or_default()
         });
         Call {
             visit,

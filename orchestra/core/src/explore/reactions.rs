@@ -10,6 +10,7 @@ use super::path_script::may_give;
 use super::state_key::StateKey;
 use crate::answer::Answer;
 use crate::effect::Event;
+use crate::foreach;
 use crate::id::EffectId;
 use crate::outcome::{Outcome, Status};
 use crate::path::{ExecutionPath, Phase};
@@ -99,7 +100,8 @@ impl Reactions {
             let is_output = || declared.iter().any(|field| field.key == key);
             may_be_set(key, stage) && (self.contract.type_of(key).is_none() || is_output())
         };
-        let values = self.values_of(&conditions, is_own);
+        let mut values = self.values_of(&conditions, is_own);
+        values.extend(self.lists_of(pipeline, &fan_outs_after(pipeline, stage), is_own));
         let updates = self.combined(values, Vec::new());
         let mut plain: Vec<Outcome> = Vec::new();
         for word in words {
@@ -166,8 +168,52 @@ impl Reactions {
         let examples = required.map(|input| (input.key.clone(), input.value_type.example(&input.key)));
         let examples: Values = examples.collect();
         let keys: Vec<String> = inputs.iter().map(|input| input.key.clone()).collect();
-        let values = self.values_of(&conditions, |key| keys.iter().any(|input| input == key));
+        let is_input = |key: &str| keys.iter().any(|input| input == key);
+        let mut values = self.values_of(&conditions, is_input);
+        let fan_outs: Vec<Stage<'_>> = pipeline.stages().collect();
+        values.extend(self.lists_of(pipeline, &fan_outs, is_input));
         self.combined(values, examples)
+    }
+
+    /// Returns the keys of the lists of some fan-outs, each with lists of no item, of one of each kind that conditions
+    /// tell apart, and of two.
+    fn lists_of(
+        &self,
+        pipeline: &Pipeline,
+        stages: &[Stage<'_>],
+        is_own: impl Fn(&str) -> bool,
+    ) -> Vec<(String, Option<Vec<Value>>)> {
+        let mut lists: Vec<(String, Option<Vec<Value>>)> = Vec::new();
+        for key in stages.iter().filter_map(|stage| foreach::list_key(*stage)) {
+            if !is_own(key) || lists.iter().any(|(known, _)| known == key) {
+                continue;
+            }
+            let example = match self.contract.type_of(key) {
+                Some(ValueType::List(item)) => item.example("item"),
+                _ => ValueType::Text.example("item"),
+            };
+            let mut found = vec![
+                Value::Array(Vec::new()),
+                Value::Array(vec![example.clone()]),
+                Value::Array(vec![example.clone(), example]),
+            ];
+            let conditions: Vec<&Expression> = pipeline
+                .conditions()
+                .filter_map(|condition| condition.expression())
+                .collect();
+            for (read, values) in self.values_of(&conditions, foreach::is_item_key) {
+                let items = values.into_iter().flatten();
+                let items = items.filter_map(|value| foreach::item_with(&read, value));
+                found.extend(items.map(|item| Value::Array(vec![item])));
+            }
+            let accepts = |list: &Value| {
+                let value_type = self.contract.type_of(key);
+                value_type.is_none_or(|value_type| value_type.accepts(list))
+            };
+            found.retain(accepts);
+            lists.push((key.to_owned(), Some(found)));
+        }
+        lists
     }
 
     /// Returns the keys that conditions read, each with values that let them be true and false.
@@ -366,6 +412,25 @@ fn conditions_after<'p>(pipeline: &'p Pipeline, stage: Stage<'p>) -> Vec<&'p Exp
         }
     }
     conditions
+}
+
+/// Returns the fan-outs that a run may enter next after a stage.
+fn fan_outs_after<'p>(pipeline: &'p Pipeline, stage: Stage<'p>) -> Vec<Stage<'p>> {
+    let mut found = Vec::new();
+    let mut seen = vec![stage.index()];
+    let mut at = 0;
+    while let Some(node) = seen.get(at).copied() {
+        at += 1;
+        for (_, edge) in pipeline.stage(node).edges() {
+            let next = pipeline.stage(edge.to);
+            let row = next.row();
+            if (row.role == Role::Routing || row.fan_out.is_some()) && !seen.contains(&edge.to) {
+                seen.push(edge.to);
+                found.extend(row.fan_out.map(|_| next));
+            }
+        }
+    }
+    found
 }
 
 /// Returns the labels and targets that a stage may prefer, one at a time: those of the edges without conditions, and the

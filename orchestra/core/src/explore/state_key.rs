@@ -7,6 +7,7 @@ use orchestra_graph::table::{Condition, Routing};
 use orchestra_graph::{Known, NodeIndex, Pipeline};
 use serde_json::Value;
 
+use crate::foreach;
 use crate::outcome::Status;
 use crate::path::{Block, ExecutionPath, Phase};
 use crate::state::State;
@@ -65,6 +66,8 @@ impl StateKey {
         }
         for stage in pipeline.stages() {
             let (node, row) = (stage.index(), stage.row());
+            let list = foreach::list_key(stage);
+            key.context.extend(list.map(|list| (list.to_owned(), None)));
             if row.goal_gate {
                 let known = if row.goal_condition.is_some() {
                     &mut key.outcomes
@@ -203,10 +206,14 @@ impl StateKey {
 /// Returns for each node the context keys that a condition may read after it.
 fn live(pipeline: &Pipeline, context: &[(String, Option<String>)]) -> Vec<Vec<u64>> {
     let words = context.len().div_ceil(64);
+    let position = |key: &str| {
+        let found = context.binary_search_by(|(known, _)| known.as_str().cmp(key));
+        found.ok()
+    };
     let bits = |condition: Option<Condition<'_>>| {
         let mut bits = vec![0_u64; words];
         for key in condition.iter().flat_map(Condition::keys) {
-            if let Ok(at) = context.binary_search_by(|(known, _)| known.as_str().cmp(key)) {
+            if let Some(at) = position(key) {
                 bits[at / 64] |= 1 << (at % 64);
             }
         }
@@ -234,6 +241,10 @@ fn live(pipeline: &Pipeline, context: &[(String, Option<String>)]) -> Vec<Vec<u6
         .stages()
         .map(|stage| {
             let mut read = always.clone();
+            let list = foreach::list_key(stage).and_then(position);
+            if let Some(at) = list {
+                read[at / 64] |= 1 << (at % 64);
+            }
             for (_, edge) in stage.edges() {
                 add(&mut read, &bits(pipeline.condition(edge)));
             }

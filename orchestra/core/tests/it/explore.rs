@@ -46,6 +46,28 @@ fn every_outcome_answer_and_time_out_is_tried() {
 }
 
 #[test]
+fn lists_have_no_item_one_of_each_kind_and_several() {
+    let each = found(
+        "work; each [shape=component, foreach=files, foreach_max=2]; all [shape=tripleoctagon]
+        start -> work -> each -> look; look [type=look]; look -> all; all -> exit
+        look -> lint [condition=\"context.parallel.item=README.md\"]; lint -> all
+        look -> build [condition=\"context.parallel.item.kind=rust\"]; build -> all",
+    );
+    assert!(each.taken.iter().all(|taken| *taken), "{each:?}");
+    assert_eq!(each.most[5], [2, 2], "two items: {each:?}");
+    assert!(
+        ends(&each).contains(&"stage_failed each".to_owned()),
+        "no list: {each:?}"
+    );
+    // An item of a declared list is one of its type.
+    let declared = found(
+        "inputs=\"files: list<text>\"; each [shape=component, foreach=files, foreach_max=1]; all [shape=tripleoctagon]
+        start -> each -> look; look -> all -> exit",
+    );
+    assert!(declared.taken.iter().all(|taken| *taken));
+}
+
+#[test]
 fn limits_that_the_file_sets_are_reached() {
     let visits =
         found("work [max_visits=3]; start -> work; work -> work [condition=\"outcome=fail\"]; work -> exit");

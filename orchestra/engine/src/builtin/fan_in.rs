@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use orchestra_core::{
-    Candidate, Outcome, best_candidate, candidates, chosen_candidate, fan_in, no_candidate,
+    Candidate, Outcome, best_candidate, candidates, chosen_candidate, fan_in, joined_nothing, no_candidate,
 };
 use orchestra_graph::Stage;
 use serde_json::Value;
@@ -33,7 +33,7 @@ impl Handler for FanIn {
     fn run<'a>(&'a self, stage: StageContext) -> HandlerFuture<'a> {
         Box::pin(async move {
             match &self.backend {
-                Some(backend) if stage.node().has_prompt() => {
+                Some(backend) if stage.node().has_prompt() && joined_nothing(stage.context()).is_none() => {
                     let ranked = rank(&**backend, &stage).await;
                     end_of(&stage, ranked)
                 }

@@ -189,6 +189,9 @@ pub enum EventKind {
         /// The number of the branch's edge among those that leave the fan-out, in the order of the file, starting at 0.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         edge: Option<u32>,
+        /// The beginning of the item, if the fan-out runs a branch for each item of a list.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        item: Option<String>,
     },
     /// A branch of a parallel block ended.
     ParallelBranchCompleted {

@@ -10,6 +10,8 @@ use crate::run_status::RunStatus;
 
 /// The reason of a pause because a signal interrupted the program.
 const INTERRUPTED: &str = "interrupted";
+/// The maximum number of characters of an item in an event.
+const MAX_ITEM_CHARS: usize = 200;
 
 /// The facts about an observed stage that the machine does not record.
 ///
@@ -129,10 +131,11 @@ impl EventKind {
                 branch_count: branches,
                 tested: tested_conditions(pipeline, tested),
             },
-            Observation::ParallelBranchStarted { branch, index } => EventKind::ParallelBranchStarted {
+            Observation::ParallelBranchStarted { branch, index, item } => EventKind::ParallelBranchStarted {
                 branch: branch.name(pipeline),
                 index,
                 edge: branch.steps().last().map(|step| pipeline.edge_number(step.edge)),
+                item: item.map(|item| shown_item(&item)),
             },
             Observation::ParallelBranchCompleted {
                 branch,
@@ -288,4 +291,10 @@ fn tested_conditions(pipeline: &SharedPipeline, tested: Vec<Tested>) -> Vec<Test
         }
     });
     tested.collect()
+}
+
+/// Returns the beginning of an item as plain text.
+fn shown_item(item: &serde_json::Value) -> String {
+    let text = item.as_str().map_or_else(|| item.to_string(), str::to_owned);
+    text.chars().take(MAX_ITEM_CHARS).collect()
 }

@@ -226,6 +226,7 @@ impl Any {
                 branch: self.text(),
                 index: visit,
                 edge: self.maybe(Any::edge),
+                item: branch,
             },
             "ParallelBranchCompleted" => EventKind::ParallelBranchCompleted {
                 branch: self.text(),

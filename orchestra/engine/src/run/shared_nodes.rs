@@ -5,7 +5,7 @@ use orchestra_graph::{NodeIndex, Pipeline};
 /// Maximum number of steps of the search. In a graph that needs more, all nodes count as shared.
 const MAX_STEPS: usize = 4_000_000;
 
-/// Returns for each node whether it is on more than one branch of a block. Returns an empty list if there are no
+/// Returns for each node whether it is on more than one branch of a block, or on that of a list. Returns an empty list if there are no
 /// blocks.
 pub(crate) fn shared_nodes(pipeline: &Pipeline) -> Box<[bool]> {
     let fan_outs: Vec<usize> = (0..pipeline.nodes.len())
@@ -21,16 +21,19 @@ pub(crate) fn shared_nodes(pipeline: &Pipeline) -> Box<[bool]> {
     let mut steps = 0;
     for fan_out in fan_outs {
         let first_walk = walk;
-        let Some(join) = pipeline.nodes[fan_out].fan_out.map(|fan_out| fan_out.join.at()) else {
+        let Some(settings) = pipeline.nodes[fan_out].fan_out else {
             continue;
         };
+        let join = settings.join.at();
+        // Each item of a list has a branch through the same nodes.
+        let is_foreach = settings.foreach_max.is_some();
         for (_, branch) in pipeline.stage(NodeIndex(fan_out as u32)).edges() {
             let mut stack = vec![branch.to.at()];
             while let Some(at) = stack.pop() {
                 if at == join || at == fan_out || at >= met.len() || met[at] == walk {
                     continue;
                 }
-                shared[at] |= met[at] != usize::MAX && met[at] >= first_walk;
+                shared[at] |= is_foreach || met[at] != usize::MAX && met[at] >= first_walk;
                 met[at] = walk;
                 let stage = pipeline.stage(NodeIndex(at as u32));
                 let row = stage.row();
@@ -69,6 +72,13 @@ mod tests {
             common -> join; fan -> c -> join; join [shape=tripleoctagon]; join -> after -> exit }";
         assert_eq!(shared(text), ["common"]);
         assert!(shared("digraph { start -> a -> exit }").is_empty());
+    }
+
+    #[test]
+    fn nodes_on_the_branch_of_a_list_are_shared() {
+        let text = "digraph { start -> each; each [shape=component, foreach=files, foreach_max=3]; each -> a -> b -> all
+            all [shape=tripleoctagon]; all -> exit }";
+        assert_eq!(shared(text), ["a", "b"]);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use orchestra_core::EffectId;
-use orchestra_graph::{NodeIndex, Pipeline, branch_id};
+use orchestra_graph::{NodeIndex, Pipeline};
 
 use crate::id::RunId;
 use crate::lock::lock;
@@ -69,7 +69,7 @@ impl StageFiles {
     pub(crate) fn location<'p>(&self, pipeline: &'p Pipeline, id: &EffectId) -> OwnedStageFolder<'p> {
         let branch = if self.is_shared(id.node) && !id.branch.is_empty() {
             let steps = id.branch.steps().iter();
-            let names: Vec<String> = steps.map(|step| branch_id(pipeline, step.edge)).collect();
+            let names: Vec<String> = steps.map(|step| step.branch_id(pipeline)).collect();
             names.join(".")
         } else {
             String::new()

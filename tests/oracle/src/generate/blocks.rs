@@ -185,6 +185,21 @@ impl Drawing<'_> {
         };
         // With a fan-in further out it would be open which of the two is shared.
         let may_share = std::mem::replace(&mut self.may_share, least == 2 && !in_fan_in);
+        // One branch for each item of a list, which must end at a fan-in of its own (rule P7).
+        if self.is_fan_in(&join) && !shared && self.random.chance(15) {
+            let first = self.segment(&join, depth + 1, &around);
+            self.branch(&fan_out, &first, true);
+            let most = self.random.between(1, 3);
+            self.list(&fan_out, most);
+            self.policies(&fan_out, most);
+            self.free = outer;
+            self.in_fan_in = in_fan_in;
+            self.may_share = may_share;
+            return Unit {
+                entry: fan_out,
+                last: Some(join),
+            };
+        }
         let count = self.random.between(least, 4);
         for at in 0..count {
             let first = match self.random.weighted(&[82, 9, 9]) {
@@ -210,6 +225,17 @@ impl Drawing<'_> {
     fn branch(&mut self, fan_out: &str, first: &str, always: bool) {
         self.edge(fan_out, first, always);
         self.goes_on();
+    }
+
+    /// The only branch of a fan-out, whose edge was drawn last, runs for each item of a list.
+    fn list(&mut self, fan_out: &str, most: i64) {
+        let node = self.graph.nodes.iter_mut().find(|node| node.id == fan_out);
+        let own = &mut node.unwrap().attributes;
+        own.insert("foreach".to_owned(), super::LIST.to_owned());
+        own.insert("foreach_max".to_owned(), most.to_string());
+        let edge = self.graph.edges.iter_mut().find(|edge| edge.from == fan_out);
+        let own = &mut edge.unwrap().attributes;
+        own.retain(|key, _| !key.starts_with("condition"));
     }
 
     /// The edge drawn last does not restart the run; who only restarts never comes to a join.

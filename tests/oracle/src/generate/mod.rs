@@ -123,6 +123,9 @@ const WORDS: &[&str] = &[
     "needs_work",
 ];
 
+/// The key of the lists for whose items branches run.
+const LIST: &str = "tags";
+
 /// Keys that scripts set, with values of every type.
 const KEYS: &[&str] = &[
     "flag",

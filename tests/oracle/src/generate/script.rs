@@ -1,9 +1,9 @@
 //! What stages and people say, at random.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::attributes::label;
-use super::{KEYS, REASONS, WORDS, json_value};
+use super::{KEYS, LIST, REASONS, WORDS, json_value};
 use crate::description::{Attributes, Category, Graph, Node, Reaction, Script, ScriptedOutcome};
 use crate::random::Random;
 
@@ -61,6 +61,10 @@ fn reaction(random: &mut Random, graph: &Graph, gate: &str) -> Reaction {
 }
 
 fn said(random: &mut Random, graph: &Graph, failing: usize) -> ScriptedOutcome {
+    let has_list = graph
+        .nodes
+        .iter()
+        .any(|node| node.attributes.contains_key("foreach"));
     let word = WORDS[random.weighted(&[40, failing, 8, 9, 5, 9])];
     let mut said = ScriptedOutcome::word(word);
     if random.chance(45) {
@@ -81,6 +85,24 @@ fn said(random: &mut Random, graph: &Graph, failing: usize) -> ScriptedOutcome {
             _ => json_value(random),
         };
         said.updates.insert(random.pick(KEYS).to_string(), value);
+    }
+    if has_list && random.chance(60) {
+        let items = [
+            json!("a"),
+            json!({"mode": "dry", "tags": ["x"]}),
+            json!(2),
+            json!(["b", "c"]),
+        ];
+        let list: Vec<Value> = (0..random.below(4))
+            .map(|_| random.pick(&items).clone())
+            .collect();
+        let list = json!(list);
+        let list = if random.chance(15) {
+            list.to_string().into()
+        } else {
+            list
+        };
+        said.updates.insert(LIST.to_owned(), list);
     }
     if random.chance(15) {
         said.notes = random.pick(&["done", "half of it", "see the log"]).to_string();

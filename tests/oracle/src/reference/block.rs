@@ -16,6 +16,8 @@ struct Branch {
     position: usize,
     /// Its place among the branches of the block.
     index: u32,
+    /// Its item, where the fan-out has a list.
+    item: Option<Value>,
     id: String,
     to: String,
     began: u64,
@@ -45,11 +47,23 @@ impl Rules<'_> {
     /// Runs the branches of a fan-out and says what the block amounts to.
     pub(super) fn block(&self, line: &mut Line, at: &str, attempt: u32) -> Result<StageResult, Stop> {
         let began = line.now;
-        let mut block = self.open(line, at, attempt);
-        if block.branches.is_empty() {
+        let attributes = self.graph.attributes_of(at);
+        let items = match attribute(attributes, "foreach") {
+            "" => None,
+            key => match items(
+                line.context.get(key),
+                key,
+                number(attributes, "foreach_max").unwrap(),
+            ) {
+                Ok(items) => Some(items),
+                Err(reason) => return Ok(StageResult::terminal(&reason)),
+            },
+        };
+        let has_list = items.is_some();
+        let mut block = self.open(line, at, attempt, items);
+        if block.branches.is_empty() && !has_list {
             return Ok(StageResult::fail("the condition of every branch is false"));
         }
-        let attributes = self.graph.attributes_of(at);
         let most = number(attributes, "max_parallel").unwrap_or(4) as usize;
         // Rule Y6: the time that the whole block may take.
         let timeout = attribute(attributes, "timeout");
@@ -116,8 +130,9 @@ impl Rules<'_> {
         Ok(said)
     }
 
-    /// Finds the branches: the edges whose condition is absent or holds.
-    fn open<'a>(&self, line: &mut Line, at: &'a str, attempt: u32) -> Block<'a> {
+    /// Finds the branches: the edges whose condition is absent or holds; where there is a list, its only edge once for
+    /// each item (rule P7).
+    fn open<'a>(&self, line: &mut Line, at: &'a str, attempt: u32, items: Option<Vec<Value>>) -> Block<'a> {
         let mut seen = self.seen(line, at);
         let edges = self.graph.out(at);
         // A partial success for which there is no branch is tried as a success (rule R12).
@@ -153,12 +168,21 @@ impl Rules<'_> {
                 edge: *edge,
                 position,
                 index: branches.len() as u32,
+                item: None,
                 id,
                 to: row.to.clone(),
                 began: 0,
                 line: None,
                 ended: None,
             });
+        }
+        if let Some(items) = items
+            && let Some(only) = branches.pop()
+        {
+            branches = (0..)
+                .zip(items)
+                .map(|(index, item)| only.with_item(index, item))
+                .collect();
         }
         let name = self.name(line, at, attempt);
         line.say(Step::Fork {
@@ -194,6 +218,17 @@ impl Rules<'_> {
         line.branch = name.clone();
         line.inside.push(fan_out);
         line.positions += branch.position;
+        if let Some(item) = &branch.item {
+            line.positions += branch.index as usize;
+            line.context.retain(|key, _| !key.starts_with("parallel.item."));
+            for (field, value) in item.as_object().into_iter().flatten() {
+                line.context
+                    .insert(format!("parallel.item.{field}"), value.clone());
+            }
+            line.context.insert("parallel.item".to_owned(), item.clone());
+            line.context
+                .insert("parallel.item_index".to_owned(), branch.index.into());
+        }
         line.now = began;
         line.until = until;
         line.steps.clear();
@@ -291,6 +326,16 @@ impl Rules<'_> {
     /// What a block amounts to (rule P4).
     fn verdict(&self, block: &Block<'_>) -> StageResult {
         let all = block.branches.len();
+        if all == 0 {
+            let none = "the list has no items";
+            return match attribute(self.graph.attributes_of(block.at), "join_policy") {
+                "k_of_n" | "first_success" => StageResult::fail(none),
+                _ => StageResult {
+                    notes: none.to_owned(),
+                    ..StageResult::word("success")
+                },
+            };
+        }
         let counted = format!("{} of {all} branches succeeded", block.succeeded);
         let noted = |word: &str| StageResult {
             notes: counted.clone(),
@@ -405,6 +450,21 @@ impl Block<'_> {
 }
 
 impl Branch {
+    /// The branch of an item, before it begins.
+    fn with_item(&self, index: u32, item: Value) -> Branch {
+        Branch {
+            edge: self.edge,
+            position: self.position,
+            index,
+            item: Some(item),
+            id: format!("{}~{index}", self.id),
+            to: self.to.clone(),
+            began: 0,
+            line: None,
+            ended: None,
+        }
+    }
+
     fn runs(&self) -> bool {
         self.line.is_some() && self.ended.is_none()
     }
@@ -431,6 +491,9 @@ impl Branch {
         let mut fields = Map::new();
         let mut set = |key: &str, value: Value| fields.insert(key.to_owned(), value);
         set("id", self.id.as_str().into());
+        if let Some(item) = &self.item {
+            set("item", item.clone());
+        }
         set("status", ended.status.into());
         set("duration_ms", (ended.lasted / 1_000_000).into());
         let line = self.line.as_ref().map(|(line, _)| line);
@@ -535,4 +598,27 @@ fn part_of(branches: u32, fraction: &str) -> u32 {
     let scale = 10u64.pow(digits.len() as u32);
     let parts = whole.parse::<u64>().unwrap() * scale + format!("0{digits}").parse::<u64>().unwrap();
     (parts * u64::from(branches)).div_ceil(scale) as u32
+}
+
+/// The items of a list, or why there are none that a fan-out may take.
+fn items(value: Option<&Value>, key: &str, most: u32) -> Result<Vec<Value>, String> {
+    let Some(value) = value.filter(|value| !value.is_null()) else {
+        return Err(format!("the context has no list `{key}`"));
+    };
+    let list = match value {
+        Value::String(text) => serde_json::from_str(text).ok(),
+        value => value.as_array().cloned(),
+    };
+    match list {
+        Some(list) if list.len() > most as usize => Err(format!(
+            "the list `{key}` has {} items, but `foreach_max` allows {most}",
+            list.len()
+        )),
+        Some(list) => Ok(list),
+        None if value.is_string() => Err(format!(
+            "`{key}` is no list, but the text `{}`",
+            value.as_str().unwrap()
+        )),
+        None => Err(format!("`{key}` is no list, but `{value}`")),
+    }
 }

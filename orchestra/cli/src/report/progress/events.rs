@@ -124,6 +124,11 @@ impl Progress {
                 let noun = if *branch_count == 1 { "branch" } else { "branches" };
                 self.note(&format!("{name}: {branch_count} {noun}"));
             }
+            EventKind::ParallelBranchStarted {
+                branch,
+                item: Some(item),
+                ..
+            } => self.note(&format!("{}: {}", branch_label(branch), one_line(item))),
             EventKind::ParallelBranchCompleted {
                 branch,
                 success: false,
