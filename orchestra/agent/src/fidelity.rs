@@ -17,6 +17,8 @@ const HIDDEN_KEYS: &[&str] = &[
     "tool.last_line",
     "tool.output",
 ];
+/// The item for which a branch runs: the subject of its stages.
+const ITEM: &str = "parallel.item";
 /// The prefixes of the engine's own keys.
 const HIDDEN_PREFIXES: &[&str] = &[
     "graph.",
@@ -339,7 +341,7 @@ fn listed(stages: &[&PastStage]) -> Vec<String> {
 fn values(context: &Context) -> Vec<String> {
     let shown = context.iter().filter(|(key, value)| {
         let has_hidden_prefix = HIDDEN_PREFIXES.iter().any(|prefix| key.starts_with(prefix));
-        let is_hidden = HIDDEN_KEYS.contains(key) || has_hidden_prefix;
+        let is_hidden = *key != ITEM && (HIDDEN_KEYS.contains(key) || has_hidden_prefix);
         !is_hidden && !value.is_null() && value.as_str() != Some("")
     });
     shown

@@ -60,6 +60,7 @@ pub(crate) fn values(
                 actions.map(|(name, doc)| Candidate::new(*name, CompletionItemKind::ENUM_MEMBER, *doc));
             list(completing, actions.collect(), before, quoted)
         }
+        Known::Foreach => whole(completing, declared_keys(completing, node), quoted),
         Known::RestartKeep => list(completing, declared_keys(completing, node), before, quoted),
         Known::SubpipelineInputs | Known::SubpipelineOutputs => list(
             completing,

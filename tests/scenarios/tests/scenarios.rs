@@ -18,6 +18,7 @@ scenarios! {
     budget_pause = "../budget_pause/scenario.rs",
     conflict = "../conflict/scenario.rs",
     crash_in_conversation = "../crash_in_conversation/scenario.rs",
+    each_file = "../each_file/scenario.rs",
     failed_turns = "../failed_turns/scenario.rs",
     forged_approval = "../forged_approval/scenario.rs",
     guarded_gate = "../guarded_gate/scenario.rs",
