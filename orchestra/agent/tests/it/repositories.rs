@@ -377,7 +377,8 @@ async fn a_stage_is_told_of_its_folders_and_of_open_conflicts() {
 fn stages_may_write_by_what_they_are_given() {
     let ground = Ground::new();
     let more = "tools:\n  count: {command: wc -l *, read_only: true}\n  mend: {command: cargo fmt}\n\
-        backends: {coder: {kind: cli, command: coder}}\n\
+        backends: {coder: {kind: cli, command: coder}, codex: {preset: codex}, critic: {preset: codex, access: read}, \
+        planner: {preset: opencode, access: read}}\n\
         agents: {reader: {only_tools: [read-file, grep, glob, search-code, 'backend:read-file', 'frontend:grep', count]}}\n";
     let agents = ground.agents(more, Scripted::list([]));
     let writes = |attributes: &str| {
@@ -391,6 +392,7 @@ fn stages_may_write_by_what_they_are_given() {
     for attributes in [
         "backend=direct",
         "backend=simulation",
+        "backend=critic",
         "agent=reader",
         "agent=reader, \"agent.mode\"=interactive",
         "\"agent.tools\"=\"\"",
@@ -402,6 +404,8 @@ fn stages_may_write_by_what_they_are_given() {
         "label=Usual",
         "\"agent.mode\"=interactive",
         "backend=coder",
+        "backend=codex",
+        "backend=planner, llm_model=\"x/m\"",
         "agent=reader, \"agent.tools\"=\"edit-file\"",
         "agent=reader, \"agent.tools\"=\"shell\"",
         "agent=reader, \"agent.tools\"=\"backend:write-file\"",
