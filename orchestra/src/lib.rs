@@ -117,6 +117,8 @@
 //! - **Model stage**: a stage that calls a model.
 //! - **Child pipeline**: a pipeline that a stage of another pipeline runs.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 #[cfg(feature = "macros")]
 #[doc(hidden)]
 #[allow(missing_docs)]

@@ -1,5 +1,6 @@
 //! The command line, as a contract: commands, options, their help.
 
+mod man;
 #[cfg(feature = "restate")]
 mod restate;
 mod stations;
@@ -11,6 +12,7 @@ use clap::builder::styling::AnsiColor;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+pub(crate) use man::ManArgs;
 #[cfg(feature = "restate")]
 pub(crate) use restate::{ExportArgs, ServeRestateArgs, ServerOptions, SyncArgs};
 pub(crate) use stations::{StationsArgs, StationsCommand};
@@ -128,6 +130,8 @@ pub(crate) enum Command {
         /// The shell
         shell: Shell,
     },
+    /// Print the manual page of the program or of a command, or write all pages to a folder
+    Man(ManArgs),
 }
 
 /// What to report, and how gravely.

@@ -63,6 +63,8 @@
 //!   - `format`: formatting of times, amounts and texts.
 //! - `fuzzing`: entry points for fuzz tests.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod args;
 mod commands;
 mod error;

@@ -54,6 +54,8 @@
 //! assert!(code.contains("\"approved\" , \"rejected\""));
 //! ```
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 #[cfg(feature = "agents")]
 mod agent;
 mod attributes;

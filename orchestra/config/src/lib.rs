@@ -61,6 +61,8 @@
 //! - `words`: the words of templates and YAML files with their positions, for editors.
 //! - `schema`: the JSON schema of `orchestra.yaml`, also from the types with the feature `schema`.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod backend;
 mod backend_check;
 mod built_in;

@@ -96,7 +96,10 @@ impl Transition<'_> {
         let (edges, tested) = branches(self.pipeline, stage.index(), &facts);
         let items = match foreach::items(stage, &path.context) {
             Ok(items) => items,
-            Err(failure) => return Ok(NextStep::Ended(failure)),
+            Err(reason) => {
+                let failure = Outcome::fail_terminal(reason).with_code(foreach::FAILURE_CODE);
+                return Ok(NextStep::Ended(failure));
+            }
         };
         let is_foreach = items.is_some();
         let items = items.unwrap_or_default();

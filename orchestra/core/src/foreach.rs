@@ -6,14 +6,13 @@ use orchestra_graph::{Known, Stage, ValueSource};
 use serde_json::Value;
 
 use crate::context::Context;
-use crate::outcome::Outcome;
 
 /// The context key of a branch's item. The fields of an object have keys below it.
 const ITEM: &str = "parallel.item";
 /// The context key of the position of a branch's item in its list, from 0.
 const ITEM_INDEX: &str = "parallel.item_index";
 /// The failure code of a list that is missing, no list, or too long.
-const FAILURE_CODE: &str = "foreach_list";
+pub(crate) const FAILURE_CODE: &str = "foreach_list";
 /// The maximum number of characters of a value in a message.
 const SHOWN: usize = 40;
 
@@ -29,27 +28,26 @@ pub(crate) fn list_key(stage: Stage<'_>) -> Option<&str> {
 /// list.
 ///
 /// # Errors
-/// Returns the failure of the fan-out if the list is missing, is no list, or has more items than the fan-out allows.
-pub(crate) fn items(stage: Stage<'_>, context: &Context) -> Result<Option<Vec<Value>>, Outcome> {
+/// Returns the reason of the fan-out's failure if the list is missing, is no list, or has more items than the fan-out allows.
+pub(crate) fn items(stage: Stage<'_>, context: &Context) -> Result<Option<Vec<Value>>, String> {
     let Some((key, most)) = list_key(stage).zip(stage.row().fan_out.and_then(|fan_out| fan_out.foreach_max))
     else {
         return Ok(None);
     };
-    let fail = |reason: String| Err(Outcome::fail_terminal(reason).with_code(FAILURE_CODE));
     // A key that begins with `context.` was set under this name.
     let written = || context.get(stage.text(Known::Foreach.name())?.trim());
     let items = match context.get(key).or_else(written) {
-        None | Some(Value::Null) => return fail(format!("the context has no list `{key}`")),
+        None | Some(Value::Null) => return Err(format!("the context has no list `{key}`")),
         Some(Value::Array(items)) => Cow::Borrowed(items),
         Some(Value::String(text)) => match serde_json::from_str(text) {
             Ok(items) => Cow::Owned(items),
-            Err(_) => return fail(format!("`{key}` is no list, but the text `{}`", shown(text))),
+            Err(_) => return Err(format!("`{key}` is no list, but the text `{}`", shown(text))),
         },
-        Some(other) => return fail(format!("`{key}` is no list, but `{}`", shown(&other.to_string()))),
+        Some(other) => return Err(format!("`{key}` is no list, but `{}`", shown(&other.to_string()))),
     };
     let count = items.len();
     if count > most as usize {
-        return fail(format!(
+        return Err(format!(
             "the list `{key}` has {count} items, but `foreach_max` allows {most}"
         ));
     }

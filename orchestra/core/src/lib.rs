@@ -54,6 +54,8 @@
 //! - `manager`: the manager loop, a separate state machine that supervises a child pipeline.
 //! - `nanos`: the serialization of durations.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod answer;
 mod ask;
 mod attempt;

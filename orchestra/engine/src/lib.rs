@@ -77,6 +77,8 @@
 //! - `entry`: pipelines by name, with the functions that begin their runs.
 //! - `fuzzing`: the entry points of the fuzz targets.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod artifacts;
 mod blocking;
 mod budget;

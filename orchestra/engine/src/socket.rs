@@ -2,13 +2,14 @@
 
 use std::fs::{self, DirBuilder, Metadata, Permissions};
 use std::io::{self, ErrorKind};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
 use tokio::sync::oneshot;
 
 use crate::id::random;
@@ -224,13 +225,21 @@ pub(crate) fn connect(run_dir: &Path, limit: Duration) -> io::Result<UnixStream>
     Err(latest)
 }
 
+/// Returns a socket that the programs which this process starts do not inherit.
+fn new_socket() -> io::Result<OwnedFd> {
+    let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
+    #[cfg(not(target_vendor = "apple"))]
+    let socket = rustix::net::socket_with(family, kind, rustix::net::SocketFlags::CLOEXEC, None)?;
+    // These systems have no flag for it.
+    #[cfg(target_vendor = "apple")]
+    let socket = rustix::net::socket(family, kind, None)?;
+    #[cfg(target_vendor = "apple")]
+    rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC)?;
+    Ok(socket)
+}
+
 fn connect_to(path: &Path, limit: Duration) -> io::Result<UnixStream> {
-    let socket = rustix::net::socket_with(
-        AddressFamily::UNIX,
-        SocketType::STREAM,
-        SocketFlags::CLOEXEC,
-        None,
-    )?;
+    let socket = new_socket()?;
     // The limit also bounds the wait for a listener with a full queue.
     let limit = limit.max(Duration::from_millis(1));
     for kind in [Timeout::Send, Timeout::Recv] {

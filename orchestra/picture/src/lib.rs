@@ -34,6 +34,8 @@
 //! # Ok::<(), orchestra_picture::PictureError>(())
 //! ```
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod dot;
 mod error;
 mod graphviz;

@@ -47,6 +47,8 @@
 //! - `export`: copies of runs as run folders.
 //! - `local_server`: a Restate server on this machine, as a child process.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod admin;
 mod attempt_object;
 mod blob_location;

@@ -42,6 +42,8 @@
 //! - `private`: files that only their owner can read.
 //! - `error`: [`SessionError`].
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod align;
 mod comparison;
 mod database;

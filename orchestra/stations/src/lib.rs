@@ -31,6 +31,8 @@
 //! - `store`: [`StationStore`].
 //! - `import`: the import of a database of the earlier form.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod database;
 mod derive;
 mod error;

@@ -126,6 +126,8 @@
 //! - `paths`: the tests that `pipeline!(.., paths)` generates.
 //! - `error`: [`ScriptError`].
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod check;
 #[cfg(feature = "simulation")]
 mod clock;

@@ -65,6 +65,8 @@
 //! - `configuration`: the git configuration that applies in a run.
 //! - `error`: [`GitWorkspaceError`], the errors of this crate.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod ask;
 mod attempt;
 mod blocking;

@@ -9,7 +9,7 @@ use crate::error::{CliError, Exit};
 use crate::terminal::format::count;
 use crate::terminal::{Paint, Terminal};
 
-pub(crate) fn init(args: &InitArgs, terminal: &Terminal) -> Result<Exit, CliError> {
+pub(crate) fn init(args: &InitArgs, program: &str, terminal: &Terminal) -> Result<Exit, CliError> {
     let name = project_name(&args.name)?;
     let folder = PathBuf::from(&args.name);
     if std::fs::read_dir(&folder).is_ok_and(|mut entries| entries.next().is_some()) {
@@ -29,10 +29,9 @@ pub(crate) fn init(args: &InitArgs, terminal: &Terminal) -> Result<Exit, CliErro
         terminal.object(&json!({"schema": "orchestra.init/1", "folder": args.name, "files": paths}));
     } else {
         terminal.progress(&format!("made {} in `{}`", count(files.len(), "file"), args.name));
-        terminal.progress(&terminal.paint(
-            Paint::Bold,
-            &format!("next: cd {} && cargo run -- run {module}", args.name),
-        ));
+        let next = format!("next: cd {} && {program} run pipelines/{module}.dot", args.name);
+        terminal.progress(&terminal.paint(Paint::Bold, &next));
+        terminal.progress(&format!("or, as a program of yours: cargo run -- run {module}"));
     }
     Ok(Exit::Ok)
 }

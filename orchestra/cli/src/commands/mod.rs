@@ -18,6 +18,7 @@ mod init;
 mod lock;
 #[cfg(feature = "lsp")]
 mod lsp;
+mod man;
 #[cfg(feature = "restate")]
 mod on_restate;
 mod paths;
@@ -79,7 +80,7 @@ pub(crate) fn dispatch(
         Command::Stations(args) => stations::stations(&args, program, terminal),
         #[cfg(feature = "lsp")]
         Command::Lsp { .. } => lsp::lsp(),
-        Command::Init(args) => init::init(&args, terminal),
+        Command::Init(args) => init::init(&args, program, terminal),
         Command::Completions { shell } => {
             let mut command = <Cli as clap::CommandFactory>::command();
             let mut script = Vec::new();
@@ -87,5 +88,6 @@ pub(crate) fn dispatch(
             terminal.data(String::from_utf8_lossy(&script).trim_end());
             Ok(Exit::Ok)
         }
+        Command::Man(args) => man::man(&args, program, terminal),
     }
 }

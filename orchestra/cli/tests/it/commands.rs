@@ -254,6 +254,57 @@ fn completions_exist_for_every_shell() {
 }
 
 #[test]
+fn manual_pages_exist_for_every_command() {
+    let scratch = Scratch::new();
+    let page = scratch.call(&["man"]).exits(0).stdout;
+    assert!(
+        page.contains(".TH orchestra 1") && page.contains("Exit codes"),
+        "{page}"
+    );
+    let page = scratch.call(&["man", "stations", "list"]).exits(0).stdout;
+    assert!(page.contains(".TH orchestra\\-stations\\-list 1"), "{page}");
+
+    let written = scratch
+        .call(&["man", "--output", "share/man1", "--json"])
+        .exits(0);
+    let object: serde_json::Value = serde_json::from_str(written.stdout.trim()).unwrap();
+    let files = object["files"].as_array().unwrap();
+    assert!(files.len() > 20, "{object}");
+    for file in files {
+        let text = scratch.read(&format!("share/man1/{}", file.as_str().unwrap()));
+        assert!(text.contains(".SH SYNOPSIS"), "{file}: {text}");
+    }
+    let help = scratch.call(&["--help"]).exits(0).stdout;
+    let commands = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let commands: Vec<&str> = commands
+        .take_while(|line| !line.is_empty())
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| *name != "help")
+        .collect();
+    assert!(commands.len() > 20, "{help}");
+    for name in commands {
+        assert!(
+            files.iter().any(|file| *file == format!("orchestra-{name}.1")),
+            "{name}"
+        );
+    }
+
+    let unknown = scratch.call(&["man", "rn"]).exits(2);
+    assert!(
+        unknown.stderr.contains("did you mean `run`?"),
+        "{}",
+        unknown.stderr
+    );
+    scratch.write("file", "text");
+    let refused = scratch.call(&["man", "--output", "file"]).exits(2);
+    assert!(
+        refused.stderr.contains("cannot write `file`"),
+        "{}",
+        refused.stderr
+    );
+}
+
+#[test]
 fn help_and_version_go_to_standard_output() {
     let scratch = Scratch::new();
     let help = scratch.call(&["--help"]).exits(0);

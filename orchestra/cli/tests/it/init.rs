@@ -29,7 +29,7 @@ fn cargo(scratch: &Scratch, project: &str, pipeline: &str, path: &str) {
         command.args(["--", "run", pipeline]);
     } else {
         for feature in ["agents", "server", "testkit"] {
-            command.arg(format!("--features=orchestra/{feature}"));
+            command.arg(format!("--features=orchestra-workflow/{feature}"));
         }
     }
     // As for those packages: what the outer cargo says to its tests would run build scripts again.
@@ -58,7 +58,14 @@ fn cargo(scratch: &Scratch, project: &str, pipeline: &str, path: &str) {
 #[test]
 fn a_new_project_of_each_template_compiles_and_runs() {
     let scratch = Scratch::new();
-    scratch.call(&["init", "greeting"]).exits(0);
+    let created = scratch.call(&["init", "greeting"]).exits(0);
+    let next = "next: cd greeting && orchestra run pipelines/greeting.dot\n";
+    assert!(created.stderr.contains(next), "{}", created.stderr);
+    let run = scratch
+        .command(&["run", "pipelines/greeting.dot"])
+        .current_dir(scratch.path("greeting"))
+        .output();
+    done(run.unwrap()).exits(0);
     cargo(
         &scratch,
         "greeting",

@@ -304,7 +304,7 @@ fn output_that_cannot_be_written_is_reported_and_has_an_exit_code_of_its_own() {
         .call(&["run", "a.dot", "--run-dir", ".orchestra/runs/one"])
         .exits(0);
     let full = || OpenOptions::new().write(true).open("/dev/full").unwrap();
-    let commands: [(&[&str], i32); 20] = [
+    let commands: [(&[&str], i32); 21] = [
         (&["run", "a.dot"], 74),
         (&["run", "a.dot", "--json"], 74),
         // The failure of the run takes precedence.
@@ -322,6 +322,7 @@ fn output_that_cannot_be_written_is_reported_and_has_an_exit_code_of_its_own() {
         (&["graph", "a.dot"], 74),
         (&["fmt", "-"], 74),
         (&["completions", "bash"], 74),
+        (&["man"], 74),
         (&["init", "new", "--json"], 74),
         (&["cleanup", "--json"], 74),
         (&["--help"], 74),

@@ -1,6 +1,8 @@
 //! Process handles, which never refer to another process than the one they were opened for.
 
-use std::os::fd::{AsFd as _, OwnedFd, RawFd};
+#[cfg(target_os = "linux")]
+use std::os::fd::AsFd as _;
+use std::os::fd::{OwnedFd, RawFd};
 
 use rustix::io::Errno;
 

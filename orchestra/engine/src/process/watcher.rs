@@ -13,7 +13,9 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::{AsFd as _, OwnedFd};
+#[cfg(target_os = "linux")]
+use std::os::fd::AsFd as _;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
