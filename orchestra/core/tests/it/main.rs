@@ -6,6 +6,7 @@ mod choices;
 mod explore;
 mod goal_gates;
 mod human;
+mod lists;
 mod machine;
 mod manager;
 mod parallel;

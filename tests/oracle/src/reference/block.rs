@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::attempt::{StageResult, or_unsaid};
+use super::list::items;
 use super::route::in_words;
 use super::{Line, Rules, Stop, attribute, count, number};
 use crate::conditions::Seen;
@@ -598,27 +599,4 @@ fn part_of(branches: u32, fraction: &str) -> u32 {
     let scale = 10u64.pow(digits.len() as u32);
     let parts = whole.parse::<u64>().unwrap() * scale + format!("0{digits}").parse::<u64>().unwrap();
     (parts * u64::from(branches)).div_ceil(scale) as u32
-}
-
-/// The items of a list, or why there are none that a fan-out may take.
-fn items(value: Option<&Value>, key: &str, most: u32) -> Result<Vec<Value>, String> {
-    let Some(value) = value.filter(|value| !value.is_null()) else {
-        return Err(format!("the context has no list `{key}`"));
-    };
-    let list = match value {
-        Value::String(text) => serde_json::from_str(text).ok(),
-        value => value.as_array().cloned(),
-    };
-    match list {
-        Some(list) if list.len() > most as usize => Err(format!(
-            "the list `{key}` has {} items, but `foreach_max` allows {most}",
-            list.len()
-        )),
-        Some(list) => Ok(list),
-        None if value.is_string() => Err(format!(
-            "`{key}` is no list, but the text `{}`",
-            value.as_str().unwrap()
-        )),
-        None => Err(format!("`{key}` is no list, but `{value}`")),
-    }
 }

@@ -7,6 +7,7 @@
 mod attempt;
 mod block;
 mod human;
+mod list;
 mod route;
 
 use std::collections::BTreeMap;
