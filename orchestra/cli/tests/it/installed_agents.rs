@@ -88,7 +88,7 @@ fn is_asked_for(agent: &str) -> bool {
     named.split(',').any(|name| name.trim() == agent)
 }
 
-/// Lets an agent write a file in a worktree, and then try the same with `access: read`.
+/// Lets an agent write a file in a worktree, try the same with `access: read`, and continue a session.
 fn writes_and_is_denied(installed: &Installed) {
     let Installed {
         agent,
@@ -121,10 +121,8 @@ fn writes_and_is_denied(installed: &Installed) {
             (".gemini/settings.json", gemini),
         ],
     );
-    let run = |backend: &str| {
-        let pipeline = format!(
-            "digraph {{ start -> work -> exit; work [prompt=\"Write hello.\", backend={backend}, llm_model=\"{model}\"] }}"
-        );
+    let run = |backend: &str, stages: &str| {
+        let pipeline = format!("digraph {{ graph [backend={backend}, llm_model=\"{model}\"]\n{stages} }}");
         scratch.write("p.dot", pipeline);
         let mut command = scratch.command(&["run", "p.dot", "--json"]);
         command
@@ -138,7 +136,8 @@ fn writes_and_is_denied(installed: &Installed) {
             .env("OPENCODE_CONFIG_CONTENT", &open_code);
         crate::support::done(command.output().unwrap())
     };
-    let written = run("coder");
+    let one = "start -> work -> exit; work [prompt=\"Write hello.\"]";
+    let written = run("coder", one);
     assert_eq!(written.code, 0, "{agent}: {}{}", written.stdout, written.stderr);
     assert_eq!(
         written.result()["usage"]["input_tokens"],
@@ -159,9 +158,32 @@ fn writes_and_is_denied(installed: &Installed) {
     if agent == "codex" {
         assert!(text.contains("PATH=") && !text.contains(CANARY), "{text}");
     }
-    let denied = run("critic");
+    let denied = run("critic", one);
     assert_eq!(denied.code, 1, "{agent}: {}{}", denied.stdout, denied.stderr);
-    assert!(denied.stdout.contains("cli_denied"), "{agent}: {}", denied.stdout);
+    assert!(denied.stdout.contains("was denied"), "{agent}: {}", denied.stdout);
+
+    let before = server.requests().len();
+    let thread = "default_fidelity=full; start -> work -> again -> exit; work [prompt=\"Write hello.\"]; \
+                  again [prompt=\"Write it again.\"]";
+    let continued = run("coder", thread);
+    assert_eq!(
+        continued.code, 0,
+        "{agent}: {}{}",
+        continued.stdout, continued.stderr
+    );
+    // Two calls a stage, each counted once, also by an agent that reports the tokens of its session.
+    let used = &continued.result()["usage"]["input_tokens"];
+    assert_eq!(*used, 400, "{agent}: {}", continued.stdout);
+    let requests = server.requests().split_off(before);
+    let mut bodies = requests.iter().map(|request| request.body.to_string());
+    let is_continued = |body: String| {
+        let mine = ["Write hello.", "I wrote hello.txt.", "Write it again."];
+        mine.iter().all(|text| body.contains(text)) && !body.contains("# Where you are")
+    };
+    assert!(
+        bodies.any(|body| is_continued(body)),
+        "{agent} did not continue its session"
+    );
 }
 
 #[test]
