@@ -193,10 +193,7 @@ fn writes_and_is_denied(installed: &Installed) {
         let texts = ["Write hello.", "I wrote hello.txt.", "Write it again."];
         texts.iter().all(|text| body.contains(text))
     };
-    assert!(
-        bodies.any(|body| is_continued(body)),
-        "{agent} did not continue its session"
-    );
+    assert!(bodies.any(is_continued), "{agent} did not continue its session");
 }
 
 #[test]
