@@ -3,14 +3,15 @@
 //! A schema is checked when its pipeline is loaded, by `supported`, so that an answer can be validated without errors of
 //! the schema itself, by `validate`. `fields` derives the context values that the answer sets.
 
+mod error;
 mod fields;
 mod keywords;
 mod supported;
 mod validate;
 
-use std::fmt;
-
 use serde_json::{Map, Value, json};
+
+pub use error::SchemaError;
 
 use crate::contract::{Field, declared_outputs};
 use crate::table::Stage;
@@ -45,46 +46,6 @@ pub(crate) const MAX_BYTES: usize = 128 * 1024;
 pub struct AnswerSchema {
     document: Value,
 }
-
-/// The reason why a text is not the schema of an answer.
-///
-/// ```
-/// use orchestra_graph::AnswerSchema;
-/// let error = AnswerSchema::parse(r#"{"type": "object", "properties": {"a": {"type": "txt"}}}"#).unwrap_err();
-/// assert_eq!(error.pointer, "/properties/a/type");
-/// assert_eq!(error.to_string(), "`#/properties/a/type`: unknown type `txt`");
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct SchemaError {
-    /// The JSON pointer to the mistake; empty for the schema as a whole.
-    pub pointer: String,
-    /// The description of the mistake.
-    pub message: String,
-    /// The way to fix it.
-    pub help: String,
-}
-
-impl SchemaError {
-    fn new(pointer: impl Into<String>, message: impl Into<String>, help: impl Into<String>) -> SchemaError {
-        SchemaError {
-            pointer: pointer.into(),
-            message: message.into(),
-            help: help.into(),
-        }
-    }
-}
-
-impl fmt::Display for SchemaError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.pointer.as_str() {
-            "" => f.write_str(&self.message),
-            pointer => write!(f, "`#{pointer}`: {}", self.message),
-        }
-    }
-}
-
-impl std::error::Error for SchemaError {}
 
 impl AnswerSchema {
     /// Parses and checks a schema.

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use regex_lite::Regex;
 use serde_json::{Map, Value};
 
-use super::SchemaError;
+use super::error::SchemaError;
 use super::keywords::{ANNOTATIONS, COMBINED, COUNTS, DEFINITIONS, NUMBERS, TYPES, replacement, supported};
 use crate::contract::key_error;
 use crate::diagnostic::did_you_mean;
@@ -295,7 +295,8 @@ fn types(value: &Value, pointer: &str) -> Result<(), SchemaError> {
     for name in names {
         let name = name.as_str().unwrap_or_default();
         if !TYPES.contains(&name) {
-            let help = match did_you_mean(name, TYPES.iter().copied()) {
+            let meant = meant_type(name).or_else(|| did_you_mean(name, TYPES.iter().copied()));
+            let help = match meant {
                 Some(near) => format!("write `{near}`"),
                 None => format!("the types are `{}`", TYPES.join("`, `")),
             };
@@ -303,6 +304,20 @@ fn types(value: &Value, pointer: &str) -> Result<(), SchemaError> {
         }
     }
     Ok(())
+}
+
+/// Returns the type that a name of another language means.
+fn meant_type(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "text" | "str" => "string",
+        "int" | "long" => "integer",
+        "float" | "double" => "number",
+        "bool" => "boolean",
+        "list" => "array",
+        "map" | "dict" => "object",
+        "none" | "nil" => "null",
+        _ => return None,
+    })
 }
 
 /// Reports a minimum above the maximum.

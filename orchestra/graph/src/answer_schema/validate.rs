@@ -166,7 +166,7 @@ impl<'s> Validation<'s> {
             fields,
             ("minItems", "maxItems"),
             items.len(),
-            "items",
+            ("item", "items"),
             pointer,
             violations,
         );
@@ -194,7 +194,14 @@ impl<'s> Validation<'s> {
         violations: &mut Vec<String>,
     ) {
         let limits = ("minProperties", "maxProperties");
-        count(fields, limits, members.len(), "properties", pointer, violations);
+        count(
+            fields,
+            limits,
+            members.len(),
+            ("property", "properties"),
+            pointer,
+            violations,
+        );
         let required = fields.get("required").and_then(Value::as_array);
         for name in required.into_iter().flatten().filter_map(Value::as_str) {
             if !members.contains_key(name) {
@@ -374,7 +381,7 @@ fn string(fields: &Map<String, Value>, text: &str, pointer: &str, violations: &m
         fields,
         ("minLength", "maxLength"),
         length,
-        "characters",
+        ("character", "characters"),
         pointer,
         violations,
     );
@@ -390,26 +397,29 @@ fn count(
     fields: &Map<String, Value>,
     (low, high): (&str, &str),
     found: usize,
-    what: &str,
+    (one, many): (&str, &str),
     pointer: &str,
     violations: &mut Vec<String>,
 ) {
     let limit = |keyword: &str| fields.get(keyword).and_then(Value::as_u64);
+    let unit = |number: u64| if number == 1 { one } else { many };
     let found = found as u64;
     if let Some(least) = limit(low)
         && found < least
     {
         violations.push(format!(
-            "{} must have at least {least} {what}, but has {found}",
-            at(pointer)
+            "{} must have at least {least} {}, but has {found}",
+            at(pointer),
+            unit(least)
         ));
     }
     if let Some(most) = limit(high)
         && found > most
     {
         violations.push(format!(
-            "{} must have at most {most} {what}, but has {found}",
-            at(pointer)
+            "{} must have at most {most} {}, but has {found}",
+            at(pointer),
+            unit(most)
         ));
     }
 }
