@@ -275,7 +275,8 @@ impl Agents {
         shared.with_options(|options| shared.project.resolve_graph(analysis, options))
     }
 
-    /// Returns an error for each provider that a stage of the pipeline calls and that has no key or does not exist.
+    /// Returns an error for each provider that a stage of the pipeline calls and that has no key or does not exist. The
+    /// providers of fallback models need keys only if none before them has one.
     pub fn missing_keys(&self, pipeline: &Pipeline) -> Vec<ModelError> {
         let Some(models) = &self.shared.models else {
             return Vec::new();
@@ -285,8 +286,13 @@ impl Agents {
             .stages
             .iter()
             .filter(|stage| matches!(stage.backend_kind, BackendKind::Direct | BackendKind::Agent));
+        let has_key = |provider: &&str| models.missing_keys([*provider]).is_empty();
         let mut providers: Vec<&str> = calling
-            .filter_map(|stage| stage.provider.as_ref().map(|provider| provider.value.as_str()))
+            .filter_map(|stage| {
+                let first = stage.provider.as_ref()?.value.as_str();
+                let mut others = stage.fallbacks.iter().map(|fallback| fallback.provider.as_str());
+                (has_key(&first) || !others.any(|other| has_key(&other))).then_some(first)
+            })
             .collect();
         providers.sort_unstable();
         providers.dedup();

@@ -1,19 +1,16 @@
 //! Runs the conversation of one stage: calls the model, runs the tools, asks the person, and persists each event, so
 //! that an interrupted run resumes in the middle of the conversation.
 
-use std::time::Duration;
-
 use orchestra_config::{BackendKind, Chosen, Mode, ResolvedStage};
 use orchestra_engine::{
-    Answer, BackendError, ChatVerdict, CodergenBackend as _, CodergenReply, FailureCategory, Fidelity,
-    Outcome, Question, QuestionKind, Reply, Reservation, StageContext, StageFile, StageHistory, StoreError,
-    Usage,
+    Answer, BackendError, ChatVerdict, CodergenBackend as _, CodergenReply, Fidelity, Outcome, Question,
+    QuestionKind, Reply, StageContext, StageFile, StageHistory, StoreError,
 };
 use orchestra_graph::{Contract, kind};
 
 use crate::agents::Agents;
+use crate::answer_format::AnswerFormat;
 use crate::cli_backend::{CliBackend, CliCall};
-use crate::compaction::tokens_of;
 use crate::conversation::{
     Conversation, ConversationEnd, ConversationEvent, ConversationRules, ConversationStep, EndReason, events,
     steering,
@@ -21,23 +18,16 @@ use crate::conversation::{
 use crate::fidelity::{Past, preamble, since};
 use crate::files::files;
 use crate::judge::{self, Choice};
-use crate::model::{Message, ModelReply, ModelRequest, TokenUsage};
+use crate::model::{Message, ModelRequest};
+use crate::model_calls::{Called, ModelCalls, all_failed, is_of_model};
 use crate::report::Reportable;
 use crate::threads::{EarlierConversation, ThreadConversation, with_user_message, without_tool_calls};
-use crate::tokens::{count_tokens, input_token_bound};
 use crate::tools::ToolRunner;
 use crate::values::values;
-use crate::{DEFAULT_MAX_OUTPUT_TOKENS, ToolContext, ToolHooks};
+use crate::{ToolContext, ToolHooks};
 
 /// The number of tokens above which a conversation is compacted.
 const COMPACT_AT: u64 = 100_000;
-
-/// Maximum number of attempts of a model call that fails with a retryable error (rule F9).
-const MAX_TRIES: u32 = 5;
-/// The delay before the second attempt; it doubles with each further attempt.
-const FIRST_DELAY: Duration = Duration::from_secs(1);
-/// Maximum delay between attempts, even if a server requests a longer one (rule Y4).
-const MAX_DELAY: Duration = Duration::from_secs(60);
 
 /// The text that is appended to the system prompt of every model which reports its outcome.
 const AUTONOMOUS: &str = "You do one stage of an automated pipeline. Nobody reads what you write while you work, and nobody \
@@ -64,8 +54,13 @@ impl ConversationDriver<'_> {
         let reports = with_tools && !interactive && stage.node().kind() != kind::FAN_IN;
         let tools = self.tools(with_tools)?;
         let choices = judge::choices(&stage);
+        let answer = AnswerFormat::from_stage(stage.node());
+        let is_bound = answer.as_ref().is_some_and(AnswerFormat::is_bound);
+        // A person talks with the model in other words than the final answer.
+        let answer_schema = answer.as_ref().filter(|_| is_bound && !reports && !interactive);
+        let answer_schema = answer_schema.map(|format| format.document().clone());
         let conversation = Conversation::new(ConversationRules {
-            max_turns: self.max_turns(with_tools, interactive || !choices.is_empty()),
+            max_turns: self.max_turns(with_tools, interactive || !choices.is_empty() || answer.is_some()),
             interactive,
             reports,
             reminds: reports && reportable.matters(stage.node()),
@@ -74,6 +69,7 @@ impl ConversationDriver<'_> {
             keys: reportable.keys().to_vec(),
             contract: Contract::from_pipeline(stage.pipeline()),
             node: stage.node().index(),
+            answer,
             choices: choices.clone(),
             compact_at: Some(COMPACT_AT),
         });
@@ -99,12 +95,10 @@ impl ConversationDriver<'_> {
                         let steered = ConversationEvent::Steered { instructions };
                         self.note(conversation, steered, false).await?;
                     }
-                    let request =
+                    let mut request =
                         self.request(conversation, &tools, reports.then_some(&reportable), &choices);
-                    let (reply, reserved) = self.call_model(&request).await?;
-                    let replied = ConversationEvent::Replied { reply };
-                    self.note(conversation, replied, false).await?;
-                    drop(reserved);
+                    request.answer_schema = answer_schema.clone();
+                    self.ask_models(conversation, request).await?;
                 }
                 ConversationStep::CallTools(calls) => {
                     let mut results = tools.call_all(&calls).await;
@@ -119,9 +113,59 @@ impl ConversationDriver<'_> {
                     let replied = ConversationEvent::PersonReplied { text };
                     self.note(conversation, replied, true).await?;
                 }
-                ConversationStep::End(end) => return self.reply(end),
+                ConversationStep::End(end) => {
+                    let failed = conversation.failed_models();
+                    let is_refused = end.reason == EndReason::Refused;
+                    let reply = self.reply(end);
+                    return match reply {
+                        Err(error) if is_refused && !failed.is_empty() => Err(all_failed(failed, error)),
+                        reply => reply,
+                    };
+                }
             }
         }
+    }
+
+    /// Asks the models of the stage in turn until one of them answers, and persists what they do.
+    async fn ask_models(
+        &self,
+        conversation: &mut Conversation,
+        mut request: ModelRequest,
+    ) -> Result<(), BackendError> {
+        let calls = ModelCalls {
+            agents: self.agents,
+            stage: &self.stage,
+            resolved: self.resolved,
+        };
+        let models = calls.models(conversation.failed_models());
+        let mut models = models.iter().peekable();
+        while let Some(model) = models.next() {
+            calls.address(&mut request, model);
+            let next = models.peek().copied();
+            match calls.call_or_fail(&request, next).await {
+                Ok(Called::Answered(reply, reserved)) => {
+                    let replied = ConversationEvent::Replied { reply };
+                    self.note(conversation, replied, false).await?;
+                    drop(reserved);
+                    return Ok(());
+                }
+                Ok(Called::Failed(failed, reserved)) => {
+                    if let Some(next) = next {
+                        calls.warn_of_fallback(&failed, next);
+                    }
+                    self.note(conversation, ConversationEvent::ModelFailed { failed }, false)
+                        .await?;
+                    drop(reserved);
+                }
+                Err(error) if !conversation.failed_models().is_empty() && is_of_model(&error) => {
+                    return Err(all_failed(conversation.failed_models(), error));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        // The configuration has changed since the models failed.
+        let error = BackendError::retryable("the configuration names no other model");
+        Err(all_failed(conversation.failed_models(), error))
     }
 
     fn max_turns(&self, with_tools: bool, answers: bool) -> u32 {
@@ -129,7 +173,7 @@ impl ConversationDriver<'_> {
         let turns = match (with_tools, configured) {
             (_, Some(turns)) => turns,
             (true, None) => u64::from(ConversationRules::default().max_turns),
-            // One call, plus one if a tool call or a reply of the person comes in between.
+            // One call, plus one if a tool call, a reply of the person or a correction comes in between.
             (false, None) => 1 + u64::from(answers),
         };
         u32::try_from(turns).unwrap_or(u32::MAX).max(1)
@@ -316,7 +360,18 @@ impl ConversationDriver<'_> {
         call.provider = text(&resolved.provider);
         call.model = text(&resolved.model);
         call.effort = resolved.reasoning_effort.as_ref().map(|effort| effort.value);
-        program.answer(call).await
+        let format = AnswerFormat::from_stage(call.stage.node());
+        let reply = program.answer(call.clone()).await?;
+        match format.and_then(|format| format.correction_of(&call.stage, &reply)) {
+            None => Ok(reply),
+            Some(prompt) => {
+                call.stage.record_usage(reply.usage.unwrap_or_default());
+                call.stage
+                    .log("the answer does not have the required form; asking again");
+                call.prompt = prompt;
+                program.answer(call).await
+            }
+        }
     }
 
     /// Renders the task of the stage.
@@ -352,7 +407,11 @@ impl ConversationDriver<'_> {
                 .caused_by(error)
         })?;
         if !reports {
-            task.push_str(appended);
+            let format = AnswerFormat::from_stage(node).filter(AnswerFormat::is_bound);
+            match format.filter(|_| self.resolved.mode.value == Mode::Interactive) {
+                Some(format) => task.push_str(&format.request_to_conversation()),
+                None => task.push_str(appended),
+            }
         }
         Ok(task)
     }
@@ -365,18 +424,7 @@ impl ConversationDriver<'_> {
         choices: &[String],
     ) -> ModelRequest {
         let resolved = self.resolved;
-        let text = |chosen: &Option<Chosen<String>>| {
-            chosen
-                .as_ref()
-                .map(|chosen| chosen.value.clone())
-                .unwrap_or_default()
-        };
-        let model = text(&resolved.model);
-        let provider = match text(&resolved.provider) {
-            none if none.is_empty() => self.agents.provider_of(&model),
-            provider => provider,
-        };
-        let mut request = ModelRequest::new(provider, model);
+        let mut request = ModelRequest::new("", "");
         request.system = conversation.system().to_owned();
         request.messages = conversation.messages().to_vec();
         // In its last turn a model can only report.
@@ -386,105 +434,9 @@ impl ConversationDriver<'_> {
         if !choices.is_empty() {
             request.tools.push(judge::spec(choices));
         }
-        let most = resolved.max_tokens.as_ref().map(|most| most.value);
-        request.max_output_tokens = most.map(|most| u32::try_from(most).unwrap_or(u32::MAX));
-        if !self.stage.budget().is_empty() {
-            // A call without a limit on its output cannot be reserved.
-            request.max_output_tokens.get_or_insert(DEFAULT_MAX_OUTPUT_TOKENS);
-        }
         request.reasoning_effort = resolved.reasoning_effort.as_ref().map(|effort| effort.value);
         request.temperature = resolved.temperature.as_ref().map(|temperature| temperature.value);
         request
-    }
-
-    /// Calls the model, and retries after retryable errors (rule F9). The time limit of the stage and its budget apply
-    /// to all attempts together.
-    async fn call_model(&self, request: &ModelRequest) -> Result<(ModelReply, Reservation), BackendError> {
-        let mut delay = FIRST_DELAY;
-        let mut tries = 1;
-        loop {
-            match self.ask_model(request).await {
-                Err(error) if tries < MAX_TRIES && error.category == FailureCategory::Retryable => {
-                    let wait = error.retry_after.unwrap_or(delay).min(MAX_DELAY);
-                    self.stage.log(format!(
-                        "{error}; asking again in {} s ({tries} of {MAX_TRIES} tries failed)",
-                        wait.as_secs_f64()
-                    ));
-                    self.stage.sleep(wait).await;
-                    delay *= 2;
-                    tries += 1;
-                }
-                answered => return answered,
-            }
-        }
-    }
-
-    /// Makes one model call. Returns the answer, and the reservation that the caller holds until the answer is
-    /// persisted.
-    async fn ask_model(&self, request: &ModelRequest) -> Result<(ModelReply, Reservation), BackendError> {
-        let stage = &self.stage;
-        let reserved = stage.reserve(self.max_usage(request)?).await?;
-        let mut text = stage.text();
-        let mut push = |piece: &str| text.push(piece);
-        let on_text: Option<crate::OnText<'_>> = if self.agents.streams() {
-            Some(&mut push)
-        } else {
-            None
-        };
-        match self.agents.model().call(request, on_text).await {
-            Ok(reply) => {
-                // If the provider does not report its usage, use our own count.
-                let used = reply.usage.unwrap_or_else(|| estimated_usage(request, &reply));
-                reserved.record(self.usage(request, used));
-                Ok((reply, reserved))
-            }
-            Err(error) => {
-                if let Some(used) = error.usage {
-                    reserved.settle(self.usage(request, used));
-                }
-                Err(error.into())
-            }
-        }
-    }
-
-    /// Returns the maximum usage of a call, which is reserved from the budget.
-    fn max_usage(&self, request: &ModelRequest) -> Result<Usage, BackendError> {
-        let budget = self.stage.budget();
-        if budget.is_empty() {
-            return Ok(Usage::default());
-        }
-        let input_tokens = input_token_bound(request);
-        let output_tokens = u64::from(request.max_output_tokens.unwrap_or(DEFAULT_MAX_OUTPUT_TOKENS));
-        let cost = self
-            .agents
-            .prices()
-            .worst_case(&request.model, input_tokens, output_tokens);
-        let Some(cost_micros) = cost.or_else(|| budget.max_cost_micros.is_none().then_some(0)) else {
-            return Err(BackendError::terminal(format!(
-                "the run may cost only so much, and no price of the model `{model}` is known: give it under \
-                 `prices` of the provider `{}` in the configuration",
-                request.provider,
-                model = request.model
-            ))
-            .code("model_price_unknown"));
-        };
-        Ok(Usage {
-            input_tokens,
-            output_tokens,
-            cost_micros,
-        })
-    }
-
-    fn usage(&self, request: &ModelRequest, used: TokenUsage) -> Usage {
-        Usage {
-            input_tokens: used.input,
-            output_tokens: used.output,
-            cost_micros: self
-                .agents
-                .prices()
-                .cost_micros(&request.model, used)
-                .unwrap_or_default(),
-        }
     }
 
     /// Asks the person for a reply and waits for it.
@@ -571,15 +523,4 @@ impl ConversationDriver<'_> {
 
 fn unwritable(error: StoreError) -> BackendError {
     BackendError::retryable("the stage's files cannot be written").caused_by(error)
-}
-
-/// Returns the tokens of a call by our own count.
-fn estimated_usage(request: &ModelRequest, reply: &ModelReply) -> TokenUsage {
-    let tools = serde_json::to_string(&request.tools).unwrap_or_default();
-    let input = request.messages.iter().map(tokens_of).sum::<u64>();
-    TokenUsage {
-        input: input + count_tokens(&request.system) + count_tokens(&tools),
-        output: tokens_of(&reply.message()),
-        ..TokenUsage::default()
-    }
 }

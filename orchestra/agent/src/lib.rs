@@ -20,12 +20,14 @@
 //!
 //! - `model`: requests to a model, messages and replies, independent of the provider, and the [`Model`] trait.
 //! - `tool`: the [`Tool`] trait, the registry of tools, and the context and results of their calls.
+//! - `answer_format`: the form of final answers, by their JSON schema.
 //! - `conversation`: the state machine of a conversation.
 //! - `report`: the tool with which a model reports its outcome.
 //! - `judge`: the tool with which a model chooses the best branch at a fan-in.
 //! - `compaction`: the shortening of long conversations.
 //! - `driver`: the driver of a conversation, which calls the model and the tools, asks the person, and persists each
 //!   event.
+//! - `model_calls`: the calls of the models of a stage, with retries and fallbacks.
 //! - `threads`: conversations that continue from stage to stage.
 //! - `fidelity`: the description of the earlier part of a run.
 //! - `files`: the description of the repositories and conflicts of a stage.
@@ -46,6 +48,7 @@
 //! - `fuzzing`: entry points for fuzz tests.
 
 mod agents;
+mod answer_format;
 mod backend;
 mod cli_backend;
 mod coding_agents;
@@ -60,6 +63,7 @@ pub mod fuzzing;
 mod hooks;
 mod judge;
 mod model;
+mod model_calls;
 mod page;
 mod prices;
 mod providers;
@@ -74,9 +78,11 @@ mod tools;
 mod values;
 
 pub use agents::{Agents, AgentsBuilder};
+pub use answer_format::AnswerFormat;
 pub use cli_backend::{CliBackend, CliCall, CliOutput, CliPointers, CliSettings};
 pub use conversation::{
     Conversation, ConversationEnd, ConversationEvent, ConversationRules, ConversationStep, EndReason,
+    FailedModel,
 };
 pub use definition::{AgentDefinition, AgentPrompt, AgentPromptError};
 pub use fidelity::fidelity_budget;

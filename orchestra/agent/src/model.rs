@@ -38,6 +38,10 @@ pub struct ModelRequest {
     pub reasoning_effort: Option<ReasoningEffort>,
     /// The sampling temperature; if `None`, the model decides.
     pub temperature: Option<f64>,
+    /// The JSON schema that the text of the answer must fit. It is sent if the model is known to support it, so the
+    /// messages must request it too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer_schema: Option<Value>,
 }
 
 impl ModelRequest {
@@ -52,6 +56,7 @@ impl ModelRequest {
             max_output_tokens: None,
             reasoning_effort: None,
             temperature: None,
+            answer_schema: None,
         }
     }
 

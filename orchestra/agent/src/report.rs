@@ -7,6 +7,7 @@ use orchestra_graph::{Field, NodeIndex, Stage, declared_outputs, did_you_mean};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use crate::answer_format::AnswerFormat;
 use crate::tool::ToolSpec;
 
 /// The name by which the model calls the tool.
@@ -180,6 +181,8 @@ pub(crate) struct Reportable {
     keys: Vec<String>,
     /// The declared outputs, with their types.
     outputs: Vec<Field>,
+    /// The schema to which the values of a success are bound.
+    schema: Option<Value>,
 }
 
 impl Reportable {
@@ -221,6 +224,9 @@ impl Reportable {
             is_undecided: unlabelled.len() > 1,
             keys,
             outputs,
+            schema: AnswerFormat::from_stage(stage)
+                .filter(AnswerFormat::is_bound)
+                .map(|format| format.nested("/properties/context_updates")),
         }
     }
 
@@ -274,12 +280,15 @@ impl Reportable {
         let mut fields: Map<String, Value> = self.keys.iter().map(|key| (key.clone(), json!({}))).collect();
         let declared = self.outputs.iter();
         fields.extend(declared.map(|output| (output.key.clone(), output.value_type.json_schema())));
-        properties["context_updates"] = json!({
-            "type": "object",
-            "description": "Values that later stages need, by their names.",
-            "properties": fields,
-            "required": self.keys,
-        });
+        const VALUES: &str = "Values that later stages need, by their names.";
+        properties["context_updates"] = match &self.schema {
+            Some(schema) => schema.clone(),
+            None => json!({"type": "object", "properties": fields, "required": self.keys}),
+        };
+        let described = properties["context_updates"].get("description").is_some();
+        if !described {
+            properties["context_updates"]["description"] = VALUES.into();
+        }
         let mut required = vec!["status", "notes"];
         if !self.keys.is_empty() {
             required.push("context_updates");

@@ -63,6 +63,9 @@ pub fn input_token_bound(request: &ModelRequest) -> u64 {
     if !request.tools.is_empty() {
         count += TOOLS;
     }
+    if let Some(schema) = &request.answer_schema {
+        count += TOOLS + count_tokens(&schema.to_string());
+    }
     for tool in &request.tools {
         let words = count_tokens(&tool.name) + count_tokens(&tool.description);
         count += FRAME + words + count_tokens(&tool.parameters.to_string());

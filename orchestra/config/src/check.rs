@@ -7,6 +7,7 @@ use crate::backend_check::check_backend;
 use crate::command_tool::check_tool;
 use crate::decode::{Decode, Diagnostics, FileRules};
 use crate::located::Located;
+use crate::model_chain::ModelChain;
 use crate::rules;
 use crate::settings::{Configuration, ProviderKind};
 use crate::suggestion::{Hint, suggestion};
@@ -194,7 +195,36 @@ fn providers(configuration: &Configuration, diagnostics: &mut Diagnostics) {
                     "name a model",
                 );
             }
+            fallbacks(configuration, alias, model, diagnostics);
         }
+    }
+}
+
+/// Checks the models that are asked if those before them do not answer.
+fn fallbacks(
+    configuration: &Configuration,
+    alias: &str,
+    chain: &Located<ModelChain>,
+    diagnostics: &mut Diagnostics,
+) {
+    let mut known = vec![(None, chain.model.as_str())];
+    for fallback in &chain.fallbacks {
+        provider_exists(configuration, fallback.provider.as_ref(), diagnostics);
+        let model = fallback.model.as_ref().filter(|model| !model.trim().is_empty());
+        let Some(model) = model else {
+            let message = format!("a fallback of `{alias}` names no model");
+            diagnostics.value(message, fallback.span, "add `model: NAME`");
+            continue;
+        };
+        let provider = fallback.provider.as_ref().map(|provider| provider.as_str());
+        if known.contains(&(provider, model.as_str())) {
+            diagnostics.value(
+                format!("`{alias}` lists the model `{}` twice", model.value),
+                fallback.span,
+                "a model that does not answer is not asked again; take it away",
+            );
+        }
+        known.push((provider, model));
     }
 }
 

@@ -9,9 +9,11 @@ use crate::backend::BackendKind;
 use crate::candidate::{AgentLayer, Candidate, Location, from_attribute, from_configuration, from_word};
 use crate::check::unknown_backend;
 use crate::layers::Library;
+use crate::located::Located;
+use crate::model_chain::Fallback;
 use crate::project::Project;
 use crate::reports::Reports;
-use crate::resolved::{Chosen, Reason, ResolvedStage, UnknownTool};
+use crate::resolved::{Chosen, FallbackModel, Reason, ResolvedStage, UnknownTool};
 use crate::rules;
 use crate::settings::{Agent, Mode, PipelineSettings, Provider, ReasoningEffort};
 use crate::stage::Stages;
@@ -82,6 +84,7 @@ impl<'r> Resolver<'r> {
             .and_then(|provider| configuration.providers.named.get(&provider.value))
             .map(|settings| &settings.value);
         let (model, alias) = self.model(node, named_model, kind, provider.as_ref(), settings);
+        let fallbacks = self.fallbacks(alias.as_deref(), provider.as_ref(), settings);
         let effort = from_word(of_node("reasoning_effort"), ReasoningEffort::from_name)
             .or_else(|| agent_layer.candidate(&agent_layer.agent.reasoning_effort))
             .or_else(|| from_word(of_graph("reasoning_effort"), ReasoningEffort::from_name))
@@ -129,6 +132,7 @@ impl<'r> Resolver<'r> {
             provider: provider.map(|provider| self.chosen(provider)),
             model: model.map(|model| self.chosen(model)),
             model_alias: alias,
+            fallbacks,
             reasoning_effort: effort.map(|effort| self.chosen(effort)),
             mode: self.chosen(mode),
             max_tokens: max_tokens.map(|tokens| self.chosen(tokens)),
@@ -283,6 +287,33 @@ impl<'r> Resolver<'r> {
             .or_else(|| from_configuration(own.and_then(|own| own.model.as_ref()), Reason::Pipeline))
     }
 
+    /// Returns the models that are asked if that of the alias does not answer.
+    fn fallbacks(
+        &self,
+        alias: Option<&str>,
+        provider: Option<&Candidate<String>>,
+        settings: Option<&Provider>,
+    ) -> Vec<FallbackModel> {
+        let (Some(alias), Some(own)) = (alias, provider) else {
+            return Vec::new();
+        };
+        let chain = settings.and_then(|settings| settings.models.get(alias));
+        let fallbacks = chain.into_iter().flat_map(|chain| &chain.fallbacks);
+        let named = &self.project.configuration.providers.named;
+        let resolve = |fallback: &Located<Fallback>| {
+            let model = fallback.model.as_ref()?;
+            let other = fallback.provider.as_ref();
+            let settings = other.and_then(|other| named.get(other.as_str()));
+            let meant = settings.and_then(|settings| settings.value.models.get(model.as_str()));
+            Some(FallbackModel {
+                provider: other.map_or(&own.value, |other| &other.value).clone(),
+                model: meant.map_or(&model.value, |meant| &meant.model).clone(),
+                location: shown(&self.project.report.source, fallback.span),
+            })
+        };
+        fallbacks.filter_map(resolve).collect()
+    }
+
     /// Returns the model and the alias that it was named by.
     fn model(
         &mut self,
@@ -330,7 +361,7 @@ impl<'r> Resolver<'r> {
             return (Some(chosen), None);
         };
         if let Some(model) = settings.and_then(|settings| settings.models.get(&chosen.value)) {
-            let alias = std::mem::replace(&mut chosen.value, model.value.clone());
+            let alias = std::mem::replace(&mut chosen.value, model.model.clone());
             return (Some(chosen), Some(alias));
         }
         let mut others = self.project.configuration.providers.named.values();

@@ -22,6 +22,7 @@
 //!
 //! - `timespan`: spans of time.
 //! - `backend`: the settings of backends.
+//! - `model_chain`: the models that an alias stands for.
 //! - `settings`: the settings of `orchestra.yaml` as types.
 //! - `located`: values with their spans.
 //! - `rules`: the rules that this crate checks, with their explanation pages.
@@ -77,6 +78,7 @@ mod growth;
 mod layers;
 mod limits;
 mod located;
+mod model_chain;
 mod names;
 mod project;
 mod prompts;
@@ -109,11 +111,12 @@ pub use backend::{Access, AgentSettings, Backend, BackendKind, OutputFormat, Pre
 pub use files::{CONFIGURATION_FILE, FileUse, Sources, paths_above};
 pub use layers::{LayerKind, LayerUse};
 pub use located::{Located, Names};
+pub use model_chain::{Fallback, ModelChain};
 pub use names::{BUILT_IN_TOOLS, READ_ONLY_TOOLS, tool_name};
 pub use orchestra_graph::DEFAULT_BRANCH_PREFIX;
 pub use project::{Project, ResolveOptions};
 pub use provider::is_o_series;
-pub use resolved::{Chosen, Reason, Resolution, ResolvedStage, UnknownTool};
+pub use resolved::{Chosen, FallbackModel, Reason, Resolution, ResolvedStage, UnknownTool};
 pub use rules::{explain, rules};
 pub use schema::SCHEMA;
 #[cfg(feature = "schema")]

@@ -6,6 +6,8 @@ use crate::backend::BackendKind;
 use crate::candidate::{AgentLayer, Candidate, Location, from_attribute, from_configuration};
 use crate::check::unknown_provider;
 use crate::choose::Resolver;
+use crate::located::{Located, Names};
+use crate::model_chain::{Fallback, ModelChain};
 use crate::resolved::Reason;
 use crate::rules;
 use crate::settings::{PipelineSettings, ProviderKind};
@@ -190,8 +192,14 @@ impl Resolver<'_> {
             [one] => Some(ModelProvider::One(one.clone(), reason)),
             _ => Some(ModelProvider::Several(names)),
         };
-        let names_it = |models: &crate::located::Names<String>| {
-            models.contains_key(model) || models.values().any(|known| known.value == model)
+        let is_own = |fallback: &Located<Fallback>| {
+            let own = fallback.model.as_ref().filter(|_| fallback.provider.is_none());
+            own.is_some_and(|own| own.as_str() == model)
+        };
+        let names_it = |models: &Names<ModelChain>| {
+            let mut chains = models.values();
+            models.contains_key(model)
+                || chains.any(|chain| chain.model == model || chain.fallbacks.iter().any(is_own))
         };
         let by_models = named
             .iter()

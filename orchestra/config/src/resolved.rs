@@ -70,6 +70,34 @@ impl<T: fmt::Display> fmt::Display for Chosen<T> {
     }
 }
 
+/// A model that is asked if the models before it do not answer: the provider is overloaded or out of reach, rejects the
+/// credentials, does not have the model, or declines to answer.
+///
+/// ```
+/// use orchestra_config::FallbackModel;
+/// let fallback = FallbackModel {
+///     provider: "anthropic".to_owned(),
+///     model: "claude-opus-4-6".to_owned(),
+///     location: "orchestra.yaml:3:30".to_owned(),
+/// };
+/// assert_eq!(fallback.to_string(), "claude-opus-4-6 (anthropic)");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FallbackModel {
+    /// The name of the provider.
+    pub provider: String,
+    /// The model as the provider knows it.
+    pub model: String,
+    /// The location as `file:line:column`.
+    pub location: String,
+}
+
+impl fmt::Display for FallbackModel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.model, self.provider)
+    }
+}
+
 /// The resolved settings of a model stage.
 ///
 /// ```
@@ -104,6 +132,9 @@ pub struct ResolvedStage {
     pub model: Option<Chosen<String>>,
     /// The alias that was replaced by the model; `None` if the model was named directly.
     pub model_alias: Option<String>,
+    /// The models that are asked if the model does not answer, in this order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fallbacks: Vec<FallbackModel>,
     /// The time that the model may spend on reasoning; `None` leaves it to the provider.
     pub reasoning_effort: Option<Chosen<ReasoningEffort>>,
     /// The mode, which determines if a person talks with the model.

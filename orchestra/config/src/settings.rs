@@ -4,6 +4,7 @@ use crate::backend::Backend;
 use crate::decode::{Decode, Diagnostics, section, words};
 use crate::located::{Located, Names};
 use crate::timespan::Timespan;
+use crate::model_chain::ModelChain;
 use crate::tree::{Node, Tree};
 
 section! {
@@ -209,8 +210,9 @@ section! {
         pub api_key_env: Option<Located<String>>,
         /// The file that holds the key, and nothing else.
         pub api_key_file: Option<Located<String>>,
-        /// Names for its models, such as `smart`, `worker` and `cheap`.
-        pub models: Names<String>,
+        /// Names for its models, such as `smart`, `worker` and `cheap`; a list names models for the case that those before
+        /// them do not answer.
+        pub models: Names<ModelChain>,
         /// The model of stages that name none: one of `models`, or a model itself. By default `smart`.
         pub default_model: Option<Located<String>>,
         /// The most tokens of one answer.

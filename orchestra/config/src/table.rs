@@ -5,8 +5,8 @@ use crate::resolved::{Reason, Resolution, ResolvedStage};
 const HEADER: [&str; 7] = ["stage", "agent", "backend", "provider", "model", "effort", "mode"];
 
 impl Resolution {
-    /// Returns a table of all model stages, in which each value has its [`Reason`] in brackets. The prompt layers, the
-    /// task and the tools of each stage follow. Returns an empty text if no stage calls a model.
+    /// Returns a table of all model stages, in which each value has its [`Reason`] in brackets. The fallback models,
+    /// the prompt layers, the task and the tools of each stage follow. Returns an empty text if no stage calls a model.
     ///
     /// ```
     /// use orchestra_config::{Project, ResolveOptions};
@@ -45,6 +45,12 @@ impl Resolution {
                 .map(|layer| format!("{} {} ({})", layer.kind, layer.name, layer.path))
                 .collect();
             text.push_str(&format!("\n{}\n", stage.node));
+            if !stage.fallbacks.is_empty() {
+                let models = stage.model.iter().map(|model| model.value.clone());
+                let models = models.chain(stage.fallbacks.iter().map(ToString::to_string));
+                let models: Vec<String> = models.collect();
+                text.push_str(&format!("  {:<7} {}\n", "models", models.join(", then ")));
+            }
             for (what, listed) in [("prompt", names), ("tools", stage.tools.clone())] {
                 let listed = if listed.is_empty() {
                     "-".to_owned()

@@ -129,6 +129,7 @@ pub use artifacts::{ArtifactError, ArtifactInfo, ArtifactStore};
 pub use blocking::{beside, blocking};
 #[doc(hidden)]
 pub use budget::{OverBudget, node_budget};
+pub use builtin::answer::answer_object;
 pub use builtin::backend::{
     BackendError, ChatVerdict, CodergenAnswer, CodergenBackend, CodergenReply, CodergenRequest,
     SimulationBackend,

@@ -36,6 +36,8 @@
 //! - `file_path`: paths of files, without reading anything.
 //! - `child_reader`: the reader of the files that a pipeline names, and their paths.
 //! - `prompt_files`: prompts in separate files.
+//! - `answer_schema`: the JSON schemas of the answers of model stages.
+//! - `schema_files`: reads and checks these schemas when a pipeline is loaded.
 //! - `transform`: changes of the graph between lowering and the checks.
 //! - `stylesheet`: the model stylesheet.
 //! - `stylesheet_cursor`: the part of a stylesheet that is being typed.
@@ -71,6 +73,7 @@
 
 mod adjacency;
 mod analysis;
+mod answer_schema;
 mod assertion;
 pub mod ast;
 mod attribute;
@@ -104,6 +107,7 @@ mod requirements;
 mod reserved;
 mod route;
 mod rule;
+mod schema_files;
 mod search;
 mod severity;
 mod shell;
@@ -118,6 +122,7 @@ mod value;
 mod value_source;
 
 pub use analysis::{Analysis, EdgeCondition};
+pub use answer_schema::{AnswerSchema, SchemaError};
 pub use assertion::{ASSERTION_FORMS, AssertionCursor};
 pub use attribute::{
     ATTRIBUTE_FAMILIES, ATTRIBUTES, AttributeDefault, AttributeFamily, AttributeSpec, AttributeType, Key,

@@ -18,6 +18,7 @@ use crate::loaded::{Loaded, LoadedChild};
 use crate::lower::lower;
 use crate::model::Edge;
 use crate::prompt_files;
+use crate::schema_files;
 use crate::syntax::{Parsed, parse, parse_bytes, value_fix, value_range};
 use crate::table::SharedPipeline;
 use crate::text::{Source, trimmed};
@@ -108,7 +109,7 @@ impl<'o> Loader<'o> {
         let unreadable = file.statements.is_empty() && diagnostics.iter().any(Diagnostic::is_error);
         let (mut graph, mut lowering) = lower(&source, &file);
         diagnostics.append(&mut lowering);
-        let prompt_files = match options.children {
+        let mut prompt_files = match options.children {
             Some(reader) => prompt_files::read(
                 &mut graph,
                 &source,
@@ -118,6 +119,12 @@ impl<'o> Loader<'o> {
             ),
             None => Vec::new(),
         };
+        prompt_files.extend(schema_files::read(
+            &mut graph,
+            &source,
+            options.children,
+            &mut diagnostics,
+        ));
         expand_goal(&mut graph);
         apply_stylesheet(&mut graph);
         for transform in &options.transforms {

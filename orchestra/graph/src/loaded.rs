@@ -36,7 +36,7 @@ pub struct Loaded {
     /// The pipelines that its stages run, each once, in the order in which they are named.
     /// [`descendants`](Loaded::descendants) also returns the pipelines that these run in turn.
     pub children: Vec<LoadedChild>,
-    /// The prompt files that its nodes name, each once, whether or not they could be read.
+    /// The files with prompts and schemas that its nodes name, each once, whether or not they could be read.
     pub prompt_files: Vec<String>,
 }
 

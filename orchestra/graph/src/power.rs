@@ -159,7 +159,7 @@ fn of_attribute(name: &str, value: Constant<&str>) -> Option<(PowerKind, &'stati
         _ if empty => return None,
         Known::ToolCommand => PowerKind::Command,
         Known::HookPre | Known::HookPost => PowerKind::Hook,
-        Known::PromptFile | Known::Repo => PowerKind::File,
+        Known::PromptFile | Known::OutputSchemaFile | Known::Repo => PowerKind::File,
         Known::Prompt if matches!(value, Constant::String(text) if text.starts_with('@')) => PowerKind::File,
         Known::ChildDotfile | Known::ChildWorkdir | Known::SubpipelineFile | Known::SubpipelineName => {
             PowerKind::Child
@@ -211,6 +211,7 @@ fn of_attribute(name: &str, value: Constant<&str>) -> Option<(PowerKind, &'stati
         | Known::OutputKeys
         | Known::Inputs
         | Known::Outputs
+        | Known::OutputSchema
         | Known::Backend
         | Known::Agent
         | Known::AgentRole

@@ -103,6 +103,8 @@ fn on_node(completing: &Completing<'_>, at: NodeIndex, known: Known) -> Fit {
         Known::ThreadId => with(attributes, Known::Fidelity, "full", "fidelity=full, "),
         Known::Prompt => without(attributes, &[Known::PromptFile]),
         Known::PromptFile => without(attributes, &[Known::Prompt]),
+        Known::OutputSchema => without(attributes, &[Known::OutputSchemaFile]),
+        Known::OutputSchemaFile => without(attributes, &[Known::OutputSchema]),
         Known::SubpipelineName => without(attributes, &[Known::SubpipelineFile]),
         Known::SubpipelineFile => without(attributes, &[Known::SubpipelineName]),
         Known::Type

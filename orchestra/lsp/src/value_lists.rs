@@ -122,6 +122,7 @@ fn all_values(completing: &Completing<'_>, known: Known, node: Option<NodeIndex>
         }
         Known::ChildDotfile | Known::SubpipelineFile => files(completing, PIPELINES),
         Known::PromptFile => prompt_files(completing),
+        Known::OutputSchema | Known::OutputSchemaFile => files(completing, &["json"]),
         Known::DefaultChoice => node.map_or_else(Vec::new, |node| labels(completing, node)),
         Known::ThreadId | Known::DefaultThreadId | Known::Class => used(completing, known),
         _ => {
@@ -212,10 +213,10 @@ pub(crate) fn model_names(configuration: &orchestra_config::Configuration) -> Ve
         };
     for (name, provider) in &configuration.providers.named {
         for (alias, model) in &provider.value.models {
-            add(alias, format!("{} of {name}", model.value), 1);
+            add(alias, format!("{} of {name}", model.model), 1);
         }
-        for model in provider.value.models.values() {
-            add(&model.value, format!("model of {name}"), 2);
+        for chain in provider.value.models.values() {
+            add(&chain.model, format!("model of {name}"), 2);
         }
         for model in provider.value.prices.keys() {
             add(model, format!("priced at {name}"), 2);

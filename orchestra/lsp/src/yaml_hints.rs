@@ -264,7 +264,7 @@ fn names(
         ["providers", provider, "prices"] => {
             let named = configuration.providers.named.get(*provider);
             let models = named.into_iter().flat_map(|named| named.value.models.values());
-            owned(models.map(|model| model.value.as_str()).collect(), "model")
+            owned(models.map(|chain| chain.model.as_str()).collect(), "model")
         }
         _ => Vec::new(),
     }

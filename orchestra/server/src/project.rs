@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use orchestra_engine::{Engine, Entry, PausedRun, RunFolder, Script};
+use orchestra_engine::{Engine, Entry, PausedRun, PinnedPipeline, RunFolder, Script};
 use orchestra_graph::{LoadOptions, Loaded, Report, Source, Transform, load};
 use orchestra_sessions::Session;
 use schemars::JsonSchema;
@@ -331,13 +331,14 @@ fn definition(entry: &Entry) -> Definition {
     Definition::new(entry.name(), DefinitionKind::Compiled, &*entry.pipeline().file)
 }
 
-/// Loads the text of a compiled pipeline, for its graph. Its child pipelines are part of the program.
+/// Loads the text of a compiled pipeline, for its graph. Its child pipelines, and the files with its prompts and schemas,
+/// are part of the program.
 fn load_compiled(entry: &Entry) -> Loaded {
     let pipeline = entry.pipeline();
-    let family = pipeline.family();
+    let pinned = PinnedPipeline::from_pipeline(pipeline);
     let read = |path: &str, _: u64| {
-        let child = family.iter().find(|child| *child.file == *path);
-        let text = child.map(|child| child.source.as_bytes().to_vec());
+        let file = pinned.children.iter().find(|file| file.file == path);
+        let text = file.map(|file| file.source.as_bytes().to_vec());
         text.ok_or(orchestra_graph::ReadError::Missing)
     };
     let options = LoadOptions {

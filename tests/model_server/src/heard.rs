@@ -21,6 +21,8 @@ enum Speaker {
 pub(crate) struct Heard {
     /// What a stage is reported to do: the system prompt, the first message of a user, and the latest one.
     pub(crate) task: String,
+    /// The body of the request, as JSON without white space.
+    pub(crate) body: String,
     /// All that was said and all results of tools.
     pub(crate) all: String,
     /// What came since the model spoke last.
@@ -52,6 +54,7 @@ impl Heard {
         let opening = parts.iter().take(first_answer.unwrap_or(parts.len()));
         let latest = parts.iter().rev().find(of_user);
         Heard {
+            body: body.to_string(),
             task: joined(opening.chain(latest)),
             all: joined(parts.iter()),
             last: joined(since.iter()),

@@ -22,6 +22,7 @@ use crate::{Request, locked};
 /// |---|---|
 /// | `stage` | the text stands in the system prompt or in the first or latest message of the user; one text or a list of which all must |
 /// | `request` | the text stands anywhere in the request; one or all of a list |
+/// | `body` | the text stands in the JSON body of the request, such as `"model":"owl-7b"`; one or all of a list |
 /// | `absent` | the text stands nowhere in it; one or none of a list |
 /// | `last` | the text stands in what came since the model spoke last; one or all of a list |
 /// | `after` | the result of this tool came since the model spoke last; `nothing` where the model has not spoken yet |
@@ -30,7 +31,7 @@ use crate::{Request, locked};
 /// | `gather` | like `take`, and `{name}` is every different match in turn, joined by `, ` |
 ///
 /// What it answers: `text` (behind `padding` bytes of prose, if that is said), `calls` of tools, `report` (a call of
-/// `report_outcome`), an `error` by its HTTP status with an optional `retry_after`, `breaks` (`hang`, `cut` or `reset`),
+/// `report_outcome`), a `stop` reason of the format, an `error` by its HTTP status with an optional `retry_after`, `breaks` (`hang`, `cut` or `reset`),
 /// and `tokens: [in, out]`. A rule with `optional: true` is not in [`unused`](Script::unused) where it answers nothing.
 ///
 /// ```
@@ -155,6 +156,8 @@ struct Written {
     #[serde(default)]
     request: Texts,
     #[serde(default)]
+    body: Texts,
+    #[serde(default)]
     absent: Texts,
     #[serde(default)]
     last: Texts,
@@ -180,6 +183,8 @@ struct Written {
     error: Option<u16>,
     #[serde(default)]
     retry_after: Option<String>,
+    #[serde(default)]
+    stop: Option<String>,
     #[serde(default)]
     breaks: Option<Break>,
     #[serde(default)]
@@ -277,6 +282,7 @@ impl Rule {
         let fits = after
             && written.stage.all_in(&heard.task)
             && written.request.all_in(&heard.all)
+            && written.body.all_in(&heard.body)
             && written.absent.none_in(&heard.all)
             && written.last.all_in(&heard.last);
         if !fits {
@@ -310,6 +316,7 @@ impl Rule {
         if let Some(status) = written.error {
             let (code, message) = match status {
                 401 => ("authentication_error", "The key is not valid."),
+                404 => ("not_found_error", "There is no such model."),
                 408 => ("timeout_error", "The request took too long."),
                 409 => ("conflict_error", "Another request is under way."),
                 429 => ("rate_limit_error", "Too many requests."),
@@ -333,6 +340,9 @@ impl Rule {
         }
         if let Some((input, output)) = written.tokens {
             answer = answer.tokens(input, output);
+        }
+        if let Some(stop) = &written.stop {
+            answer = answer.stopping(stop);
         }
         match written.breaks {
             Some(Break::Hang) => answer.breaking(Fault::HangBeforeHeaders),

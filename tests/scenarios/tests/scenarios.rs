@@ -14,12 +14,14 @@ macro_rules! scenarios {
 }
 
 scenarios! {
+    bound_answer = "../bound_answer/scenario.rs",
     bounded_loop = "../bounded_loop/scenario.rs",
     budget_pause = "../budget_pause/scenario.rs",
     conflict = "../conflict/scenario.rs",
     crash_in_conversation = "../crash_in_conversation/scenario.rs",
     each_file = "../each_file/scenario.rs",
     failed_turns = "../failed_turns/scenario.rs",
+    fallback_models = "../fallback_models/scenario.rs",
     forged_approval = "../forged_approval/scenario.rs",
     guarded_gate = "../guarded_gate/scenario.rs",
     handover = "../handover/scenario.rs",

@@ -8,10 +8,11 @@ mod step;
 use orchestra_engine::ChatTurn;
 use serde_json::Value;
 
-pub use self::event::ConversationEvent;
 pub(crate) use self::event::events;
+pub use self::event::{ConversationEvent, FailedModel};
 pub use self::rules::ConversationRules;
 pub use self::step::{ConversationEnd, ConversationStep, EndReason};
+use crate::answer_format::AnswerFormat;
 use crate::compaction;
 use crate::judge::{self, Choice};
 use crate::model::{Arguments, Message, ModelReply, StopReason, ToolCall, ToolResult};
@@ -21,6 +22,8 @@ use crate::report::{self, Report};
 const MAX_MALFORMED: u32 = 3;
 /// Maximum number of times that the model is asked to continue an answer that was cut off.
 const MAX_CUTS: u32 = 2;
+/// Maximum number of times that the model is asked again because its answer does not have the required form.
+const MAX_MISFITS: u32 = 1;
 
 /// A conversation between a model, its tools and possibly a person.
 ///
@@ -50,11 +53,13 @@ pub struct Conversation {
     turns: u32,
     malformed: u32,
     cuts: u32,
+    misfits: u32,
     reminded: bool,
     /// The id of the report call, and the report. The other calls of the same answer are made before the end.
     reported: Option<(String, Report)>,
     chosen: Option<Choice>,
     last_text: String,
+    failed_models: Vec<FailedModel>,
     /// The index of the task in `messages`.
     task: usize,
 }
@@ -70,10 +75,12 @@ impl Conversation {
             turns: 0,
             malformed: 0,
             cuts: 0,
+            misfits: 0,
             reminded: false,
             reported: None,
             chosen: None,
             last_text: String::new(),
+            failed_models: Vec::new(),
             task: 0,
         }
     }
@@ -108,6 +115,11 @@ impl Conversation {
         &self.last_text
     }
 
+    /// Returns the models that did not answer, and are not asked again.
+    pub fn failed_models(&self) -> &[FailedModel] {
+        &self.failed_models
+    }
+
     /// Applies an event. An event that does not fit the current state, such as results of calls that were not made, is
     /// ignored.
     pub fn on(&mut self, event: ConversationEvent) {
@@ -127,6 +139,9 @@ impl Conversation {
             }
             (ConversationEvent::PersonReplied { text }, ConversationStep::AskPerson) => {
                 self.person_replied(&text)
+            }
+            (ConversationEvent::ModelFailed { failed }, ConversationStep::AskModel) => {
+                self.failed_models.push(failed);
             }
             (ConversationEvent::Steered { instructions }, ConversationStep::AskModel) => {
                 self.messages.push(Message::user(steering(&instructions)));
@@ -243,7 +258,7 @@ impl Conversation {
     }
 
     /// Parses a report. Returns a message for the model if the report is invalid or incomplete.
-    fn report(&self, fields: &serde_json::Map<String, Value>) -> Result<Report, String> {
+    fn report(&mut self, fields: &serde_json::Map<String, Value>) -> Result<Report, String> {
         let report = Report::parse(fields, &self.rules.words, &self.rules.successors)?;
         let lacks = |key: &&String| !report.context_updates.contains_key(*key);
         let missing: Vec<&str> = self.rules.keys.iter().filter(lacks).map(String::as_str).collect();
@@ -258,6 +273,16 @@ impl Conversation {
                 .contract
                 .check_outcome(self.rules.node, report.status.word(), &report.context_updates);
         kept.map_err(|violations| format!("`context_updates` is wrong: {violations}."))?;
+        if let Some(format) = &self.rules.answer
+            && report.status.is_success()
+            && self.misfits < MAX_MISFITS
+            && let Err(violations) = format.check_values(&report.context_updates)
+        {
+            self.misfits += 1;
+            return Err(format!(
+                "`context_updates` does not fit its schema: {violations}."
+            ));
+        }
         Ok(report)
     }
 
@@ -290,9 +315,29 @@ impl Conversation {
             self.messages
                 .push(Message::user(format!("{}{keys}", report::REMINDER)));
             self.ask();
-        } else {
+        } else if !self.corrects() {
             self.end(EndReason::Answered);
         }
+    }
+
+    /// Asks the model again if its last text does not have the required form, and returns whether it does so. The engine
+    /// rejects what is still wrong at the end of the stage.
+    fn corrects(&mut self) -> bool {
+        if self.misfits >= MAX_MISFITS || self.turns >= self.rules.max_turns {
+            return false;
+        }
+        let Some(format) = &self.rules.answer else {
+            return false;
+        };
+        let (contract, node) = (&self.rules.contract, self.rules.node);
+        let Err(problem) = format.check(&self.last_text, contract, node) else {
+            return false;
+        };
+        self.misfits += 1;
+        let message = format.correction(&problem);
+        self.messages.push(Message::user(message));
+        self.ask();
+        true
     }
 
     fn continue_after_cut(&mut self) {
@@ -300,9 +345,13 @@ impl Conversation {
         if self.cuts > MAX_CUTS || self.turns >= self.rules.max_turns {
             return self.end(EndReason::Cut);
         }
-        self.messages.push(Message::user(
-            "Your answer was cut off because it was too long. Go on from where it ends.",
-        ));
+        // The rest of a cut object would not be one.
+        let is_bound = self.rules.answer.as_ref().is_some_and(AnswerFormat::is_bound);
+        self.messages.push(Message::user(if is_bound {
+            "Your answer was cut off because it was too long. Give the whole answer again, in fewer words."
+        } else {
+            "Your answer was cut off because it was too long. Go on from where it ends."
+        }));
         self.ask();
     }
 
@@ -349,6 +398,8 @@ impl Conversation {
     fn person_replied(&mut self, text: &str) {
         // Unknown commands were already rejected before this event.
         match ChatTurn::parse(text).unwrap_or(ChatTurn::Say(text)) {
+            // The person sees the corrected answer before the conversation ends.
+            ChatTurn::Done | ChatTurn::Approve if self.corrects() => {}
             ChatTurn::Done => self.end(EndReason::Done),
             ChatTurn::Approve => self.end(EndReason::Approved),
             ChatTurn::Reject(reason) => self.end(EndReason::Rejected {

@@ -2,6 +2,8 @@
 
 use orchestra_graph::{Contract, NodeIndex};
 
+use crate::answer_format::AnswerFormat;
+
 /// The rules of a conversation.
 ///
 /// ```
@@ -30,6 +32,8 @@ pub struct ConversationRules {
     pub contract: Contract,
     /// The node of the stage in the contract.
     pub node: NodeIndex,
+    /// The form of the final answer; `None` if it may be any text.
+    pub answer: Option<AnswerFormat>,
     /// The ids among which the model chooses with the tool `choose`; empty if there is nothing to choose.
     pub choices: Vec<String>,
     /// The number of tokens above which the conversation is compacted; `None` means never.
@@ -48,6 +52,7 @@ impl Default for ConversationRules {
             keys: Vec::new(),
             contract: Contract::default(),
             node: NodeIndex(0),
+            answer: None,
             choices: Vec::new(),
             compact_at: None,
         }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use super::answer_schema::anthropic_schema;
 use super::call_error::{CallError, error_inside};
 use super::capability::{Claude, Thinking, thinking_budget};
 use super::events::Event;
@@ -62,6 +63,9 @@ pub(super) fn body(wire: &WireRequest<'_>) -> Value {
         }
     }
     body["messages"] = messages.into();
+    if let Some(schema) = anthropic_schema(wire) {
+        body["output_config"]["format"] = json!({"type": "json_schema", "schema": schema});
+    }
     let claude = Claude::from_model(&request.model);
     let thinks = think(wire, claude, limit, &mut body);
     if let Some(temperature) = request.temperature
@@ -81,7 +85,7 @@ fn think(wire: &WireRequest<'_>, claude: Claude, limit: u32, body: &mut Value) -
     match claude.thinking {
         Thinking::Adaptive => {
             body["thinking"] = json!({"type": "adaptive"});
-            body["output_config"] = json!({"effort": effort.word()});
+            body["output_config"]["effort"] = effort.word().into();
             true
         }
         Thinking::Budget => {

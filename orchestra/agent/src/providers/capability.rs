@@ -105,6 +105,49 @@ impl Gpt {
     }
 }
 
+/// Returns whether a model of Anthropic binds its answers to a schema: Claude 4.5 and later.
+pub(super) fn answers_by_schema_at_anthropic(model: &str) -> bool {
+    let model = model.to_ascii_lowercase().replace('.', "-");
+    let number = |part: &&str| part.parse::<u32>().ok().filter(|number| *number < 100);
+    let mut numbers = model.split('-').skip_while(|part| number(part).is_none());
+    let major = numbers.next().as_ref().and_then(number);
+    let minor = numbers.next().as_ref().and_then(number).unwrap_or(0);
+    let known = ["opus", "sonnet", "haiku"];
+    known.iter().any(|family| model.contains(family)) && major.is_some_and(|major| (major, minor) >= (4, 5))
+}
+
+/// Returns whether a model of OpenAI binds its answers to a schema: GPT-4o and later, except for the first version of
+/// GPT-4o and for audio, and o1 and later.
+pub(super) fn answers_by_schema_at_openai(model: &str) -> bool {
+    let model = model.to_ascii_lowercase();
+    let has = |words: &[&str]| model.split('-').any(|part| words.contains(&part));
+    if let Some(rest) = model.strip_prefix("gpt-").filter(|rest| !rest.starts_with("oss")) {
+        let version = rest.split('-').next().unwrap_or_default();
+        let (major, minor) = version.split_once('.').unwrap_or((version, "0"));
+        let version = (major.parse().unwrap_or(0), minor.parse().unwrap_or(0));
+        let is_known = rest.starts_with("4o") || version >= (4, 1);
+        return is_known
+            && !rest.ends_with("2024-05-13")
+            && !has(&["audio", "realtime", "transcribe", "tts"]);
+    }
+    is_o_series(&model) && !has(&["preview"]) && !model.starts_with("o1-mini")
+}
+
+/// Returns whether a model of Gemini binds its answers to a JSON schema: Gemini 2.5 and later.
+pub(super) fn answers_by_schema_at_gemini(model: &str) -> bool {
+    let model = model.to_ascii_lowercase();
+    let model = model.strip_prefix("models/").unwrap_or(&model);
+    let Some(version) = model
+        .strip_prefix("gemini-")
+        .and_then(|rest| rest.split('-').next())
+    else {
+        return false;
+    };
+    let (major, minor) = version.split_once('.').unwrap_or((version, "0"));
+    let (major, minor): (u32, u32) = (major.parse().unwrap_or(0), minor.parse().unwrap_or(0));
+    (major, minor) >= (2, 5) && !model.contains("image") && !model.contains("tts")
+}
+
 /// Returns the `thinkingConfig` of a Gemini model with an output limit. Returns `None` for models before 2.5, which
 /// have none.
 pub(super) fn gemini_thinking(model: &str, effort: ReasoningEffort, limit: Option<u32>) -> Option<Value> {
@@ -199,6 +242,57 @@ mod tests {
         }
         assert_eq!(of("o1-preview"), (false, false, false));
         assert_eq!(of("gpt-oss:20b"), (true, false, true));
+    }
+
+    #[test]
+    fn models_that_bind_their_answers_to_a_schema_are_known() {
+        for model in [
+            "claude-sonnet-4-5",
+            "claude-opus-4.7",
+            "claude-haiku-4-5-20251001",
+            "claude-sonnet-5",
+        ] {
+            assert!(answers_by_schema_at_anthropic(model), "{model}");
+        }
+        for model in [
+            "claude-opus-4-1-20250805",
+            "claude-sonnet-4-20250514",
+            "claude-3-7-sonnet-latest",
+            "house-9",
+        ] {
+            assert!(!answers_by_schema_at_anthropic(model), "{model}");
+        }
+        for model in [
+            "gpt-4o",
+            "gpt-4o-mini",
+            "gpt-4.1-nano",
+            "gpt-5",
+            "gpt-5.2-pro",
+            "o1",
+            "o3-mini",
+            "o4-mini",
+        ] {
+            assert!(answers_by_schema_at_openai(model), "{model}");
+        }
+        for model in [
+            "gpt-4",
+            "gpt-4-turbo",
+            "gpt-3.5-turbo",
+            "gpt-4o-2024-05-13",
+            "o1-preview",
+            "o1-mini",
+            "gpt-oss:20b",
+        ] {
+            assert!(!answers_by_schema_at_openai(model), "{model}");
+        }
+        assert!(
+            answers_by_schema_at_gemini("gemini-2.5-flash")
+                && answers_by_schema_at_gemini("models/gemini-3-pro-preview")
+        );
+        assert!(
+            !answers_by_schema_at_gemini("gemini-2.0-flash")
+                && !answers_by_schema_at_gemini("gemma-3-27b-it")
+        );
     }
 
     #[test]

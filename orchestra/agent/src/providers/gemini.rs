@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::answer_schema::gemini_schema;
 use super::call_error::{CallError, error_inside, excerpt};
 use super::capability::gemini_thinking;
 use super::events::Event;
@@ -38,6 +39,10 @@ pub(super) fn body(wire: &WireRequest<'_>) -> Value {
     }
     if let Some(temperature) = request.temperature {
         body["generationConfig"]["temperature"] = temperature.into();
+    }
+    if let Some(schema) = gemini_schema(wire) {
+        body["generationConfig"]["responseMimeType"] = "application/json".into();
+        body["generationConfig"]["responseJsonSchema"] = schema;
     }
     let effort = request.reasoning_effort;
     if let Some(config) = effort.and_then(|effort| gemini_thinking(&request.model, effort, wire.max_output)) {

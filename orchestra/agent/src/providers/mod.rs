@@ -2,8 +2,9 @@
 //!
 //! Each wire format has a module that builds requests and parses answers: [`anthropic`], [`openai`], [`responses`],
 //! [`gemini`]. [`http`] exchanges the bytes, [`call_error`] classifies errors, and [`capability`] knows the
-//! capabilities of models.
+//! capabilities of models. [`answer_schema`] converts the schema of an answer to what a model supports.
 
+mod answer_schema;
 mod anthropic;
 mod call_error;
 mod capability;
@@ -55,6 +56,10 @@ pub use self::settings::{KeySource, ProviderSettings};
 /// | Gemini 3 and later | `thinkingLevel`; Gemini 3 Pro has no medium level and uses high instead |
 /// | OpenRouter | `reasoning.effort`; OpenRouter leaves it out if a model does not support it |
 /// | Ollama and others | `reasoning_effort`, for models named like OpenAI's and for gpt-oss |
+///
+/// The schema of an answer is sent to models that are known to support it: Claude 4.5 and later, OpenAI models from GPT-4o
+/// and o1 on, Gemini 2.5 and later, these at OpenRouter, and all at Ollama. Constraints that a provider does not support
+/// are left out, or the whole schema if it needs one of them.
 ///
 /// OpenAI models that can reason with tools only in the Responses API are called with it: GPT 5.2 and later, and those
 /// with pro or codex in their names. All other OpenAI models and all compatible providers are called with Chat

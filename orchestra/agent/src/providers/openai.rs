@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use orchestra_config::ProviderKind;
 use serde_json::{Value, json};
 
+use super::answer_schema::{ANSWER_NAME, openai_schema};
 use super::call_error::{CallError, error_inside};
 use super::capability::Gpt;
 use super::events::Event;
@@ -40,6 +41,10 @@ pub(super) fn body(wire: &WireRequest<'_>) -> Value {
             }})
         });
         body["tools"] = tools.collect();
+    }
+    if let Some((schema, strict)) = openai_schema(wire) {
+        let format = json!({"name": ANSWER_NAME, "schema": schema, "strict": strict});
+        body["response_format"] = json!({"type": "json_schema", "json_schema": format});
     }
     // OpenRouter itself leaves out options that a model does not support.
     let routed = wire.kind == ProviderKind::OpenRouter;

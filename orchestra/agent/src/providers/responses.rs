@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 
+use super::answer_schema::{ANSWER_NAME, openai_schema};
 use super::call_error::{CallError, error_inside};
 use super::capability::Gpt;
 use super::events::Event;
@@ -36,6 +37,11 @@ pub(super) fn body(wire: &WireRequest<'_>) -> Value {
         && Gpt::from_model(&request.model).effort
     {
         body["reasoning"] = json!({"effort": effort.word()});
+    }
+    if let Some((schema, strict)) = openai_schema(wire) {
+        body["text"] = json!({"format": {
+            "type": "json_schema", "name": ANSWER_NAME, "schema": schema, "strict": strict,
+        }});
     }
     if !request.tools.is_empty() {
         // Strict mode is the default here, and would change the schema of a tool.

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod configuration;
+mod fallbacks;
 mod fixes;
 mod order;
 mod resolution;

@@ -141,7 +141,8 @@ impl CodergenReply {
 pub enum CodergenAnswer {
     /// The response of the model. The stage succeeds, unless it wrote a status file with another outcome.
     Text(String),
-    /// The outcome of the stage. The engine only adds missing `output_keys` of the node to its notes.
+    /// The outcome of the stage. The engine only adds missing `output_keys` of the node to its notes, and validates the
+    /// values of a success by the `output_schema` of the node.
     Outcome(Outcome),
 }
 

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use orchestra_core::Outcome;
-use orchestra_graph::Stage;
+use orchestra_graph::{AnswerSchema, Stage};
+use serde_json::Value;
 
+use super::answer;
 use super::backend::{AnyBackend, ChatVerdict, CodergenAnswer, CodergenRequest};
 use super::output::{self, Requested};
 use super::status;
@@ -37,9 +39,19 @@ impl Codergen {
     async fn answer(&self, stage: &StageContext) -> Result<Finished, NoAnswer> {
         let node = stage.node();
         let requested = output::requested(node);
-        let (text, verdict) = match ask(&*self.backend, stage, output::prompt(node)).await? {
+        let schema = match AnswerSchema::from_stage(node) {
+            Ok(schema) => schema,
+            Err(error) => return Ok(answer::unusable(&error).into()),
+        };
+        let (text, verdict) = match ask(&*self.backend, stage, answer::prompt(node)).await? {
             Answered::Outcome(finished) => {
-                return Ok(finished.replace(|outcome| say_missing(stage, &requested, outcome)));
+                return Ok(finished.replace(|outcome| {
+                    let outcome = say_missing(stage, &requested, outcome);
+                    match &schema {
+                        Some(schema) => answer::validated(schema, outcome),
+                        None => outcome,
+                    }
+                }));
             }
             Answered::Text(text, verdict) => (text, verdict),
         };
@@ -49,7 +61,9 @@ impl Codergen {
             Err(problem) => return Ok(Outcome::fail(problem).into()),
         };
         let finished = finished.replace(|outcome| {
-            if requested.is_empty() {
+            if let Some(schema) = &schema {
+                with_answer(schema, &text, outcome, written)
+            } else if requested.is_empty() {
                 merged(outcome, written)
             } else {
                 with_output(stage, &requested, &text, outcome, written)
@@ -82,7 +96,7 @@ fn with_output(
         .as_ref()
         .is_some_and(|written| !written.status.is_success());
     let keys = output::required(requested);
-    match output::last_object(text) {
+    match answer::answer_object(text) {
         Ok(mut fields) => {
             let found = requested
                 .iter()
@@ -98,6 +112,35 @@ fn with_output(
         }
     }
     say_missing(stage, requested, merged(outcome, written))
+}
+
+/// Adds the values of an answer that is bound to a schema to the outcome (rule T8). A status file may provide them
+/// instead, or report a failure.
+fn with_answer(schema: &AnswerSchema, text: &str, mut outcome: Outcome, written: Option<Outcome>) -> Outcome {
+    let answered = answer::answer_object(text);
+    let merge = |outcome: Outcome| merged(outcome, written.clone());
+    match (answered, &written) {
+        (Ok(fields), _) => {
+            let values = Value::Object(fields);
+            let violations = schema.validate(&values);
+            if let Value::Object(fields) = values {
+                let known = schema.properties();
+                outcome
+                    .context_updates
+                    .extend(known.filter_map(|key| Some((key.to_owned(), fields.get(key)?.clone()))));
+            }
+            match (merge(outcome), violations) {
+                (outcome, Err(violations)) if outcome.status.is_success() => answer::misfit(&violations),
+                (outcome, _) => outcome,
+            }
+        }
+        // A stage that reports its own failure does not need to answer.
+        (Err(found), None) => answer::missing(&found),
+        (Err(found), Some(written)) if written.context_updates.is_empty() && written.status.is_success() => {
+            answer::missing(&found)
+        }
+        (Err(_), Some(_)) => answer::validated(schema, merge(outcome)),
+    }
 }
 
 /// Adds the missing output keys of a success to its notes, and logs them.

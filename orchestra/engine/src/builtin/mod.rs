@@ -1,5 +1,6 @@
 //! The built-in handlers, which every engine has.
 
+pub(crate) mod answer;
 pub(crate) mod backend;
 pub(crate) mod child;
 pub(crate) mod codergen;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use orchestra_core::{Outcome, Status, fan_in as choose};
 use orchestra_graph::{KeyOwner, Stage, kind};
 
+use super::answer;
 use super::backend::SimulationBackend;
 use super::child::ChildStarter;
 use super::codergen::{responded, stored};
-use super::output;
 use crate::handlers::handler::{Handler, HandlerFuture};
 use crate::run::stage::StageContext;
 use crate::script::Script;
@@ -74,7 +74,7 @@ impl Simulated {
             .turn(node.id(), || stage.run().attempts.next_turn(node.index()));
         let scripted = turn.outcome.cloned();
         if node.kind() == kind::CODERGEN {
-            stage.write_file(StageFile::Prompt, &output::prompt(node))?;
+            stage.write_file(StageFile::Prompt, &answer::prompt(node))?;
         }
         if !turn.takes.is_zero() {
             stage.run().settings.clock.sleep(turn.takes).await;

@@ -378,14 +378,15 @@ pub enum EventKind {
         /// The human-readable problem.
         message: String,
     },
-    /// The engine ignored a part of what a stage returned, or moved a file that blocked the path of a stage file.
+    /// The engine ignored a part of what a stage returned, or moved a file that blocked the path of a stage file, or a
+    /// model did not answer and another one is asked.
     StageWarning {
         /// The stage.
         node: NodeName,
         /// The branch of a parallel block. `None` on the main path.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         branch: Option<String>,
-        /// The machine-readable problem: `reserved_key` (rule K1) or `planted_file`.
+        /// The machine-readable problem: `reserved_key` (rule K1), `planted_file` or `model_fallback` (rule F14).
         code: String,
         /// The human-readable problem.
         message: String,

@@ -512,6 +512,22 @@ impl StageContext {
         }
     }
 
+    /// Emits a warning about a problem that the stage works around. `code` is the machine-readable problem.
+    pub fn warn(&self, code: &str, message: impl Into<String>) {
+        let message = self.run.redacted(&message.into()).into_owned();
+        let node = self.run.name(self.id.node);
+        tracing::warn!(node = %node, code, "{message}");
+        if self.run.sink.wanted() {
+            self.run.emit(EventKind::StageWarning {
+                node,
+                branch: self.branch(),
+                code: code.to_owned(),
+                message,
+                keys: Vec::new(),
+            });
+        }
+    }
+
     /// Adds to the model usage of this attempt: tokens and their cost. A stage may call this more than once, also
     /// before it fails. The event that ends the attempt contains its usage.
     pub fn record_usage(&self, usage: Usage) {

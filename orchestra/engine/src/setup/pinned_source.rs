@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::store::{PinnedSource, RunFolder};
 
 /// The sources of a pipeline as a run began with them: those of the pipeline itself, of its child pipelines and of its
-/// prompt files (rule D6). A process with another version of the pipeline can go on with the run from them.
+/// files with prompts and schemas (rule D6). A process with another version of the pipeline can go on with the run from them.
 ///
 /// ```
 /// use orchestra_engine::PinnedPipeline;
@@ -27,7 +27,7 @@ use crate::store::{PinnedSource, RunFolder};
 pub struct PinnedPipeline {
     /// The source of the pipeline.
     pub pipeline: PinnedSource,
-    /// The sources of its child pipelines, without duplicates, and of the files that contain prompts.
+    /// The sources of its child pipelines, without duplicates, and of the files that contain prompts and schemas.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub children: Vec<PinnedSource>,
 }
@@ -99,17 +99,20 @@ pub(crate) fn pin(pipeline: &Pipeline) -> (PinnedSource, Vec<PinnedSource>) {
     )
 }
 
-/// Returns the prompt files of a pipeline.
+/// Returns the files with prompts and schemas of a pipeline.
 fn prompts(pipeline: &Pipeline) -> Vec<PinnedSource> {
+    /// The attributes that name files, each with the attribute that holds the content.
+    const FILES: [(&str, &str); 2] = [("prompt_file", "prompt"), ("output_schema_file", "output_schema")];
     let folder = pipeline.file.rsplit_once('/').map_or("", |(folder, _)| folder);
     let nodes = (0..pipeline.nodes.len() as u32).map(|at| pipeline.stage(NodeIndex(at)));
-    let named = nodes.filter_map(|stage| {
-        let file = stage.text("prompt_file").filter(|file| !file.is_empty())?;
+    let named = nodes.flat_map(|stage| FILES.map(|(file, text)| (stage, file, text)));
+    let named = named.filter_map(|(stage, file, text)| {
+        let file = stage.text(file).filter(|file| !file.is_empty())?;
         let path = match folder {
             "" => plain_path(file),
             folder => plain_path(&format!("{folder}/{file}")),
         };
-        Some(PinnedSource::of_text(path, stage.text("prompt")?))
+        Some(PinnedSource::of_text(path, stage.text(text)?))
     });
     named.collect()
 }

@@ -30,6 +30,7 @@ pub(crate) const OF_ONE_KIND: &[(&str, &[Known])] = &[
     ),
     (kind::FAN_IN, &[Known::MergePolicy, Known::OnConflict]),
     (kind::TOOL, &[Known::ToolStdin]),
+    (kind::CODERGEN, &[Known::OutputSchema, Known::OutputSchemaFile]),
     (
         kind::MANAGER_LOOP,
         &[

@@ -177,6 +177,8 @@ attributes! {
     OutputKeys "output_keys" [node] Text, None, [], "Keys, separated by commas, that the stage's response must contain.";
     Inputs "inputs" [graph] Text, None, [], "The context values that a run needs, with their types: `pr: text, dry_run: bool?`.";
     Outputs "outputs" [node] Text, None, [], "The context values that every success of the stage sets, with their types.";
+    OutputSchema "output_schema" [node] Text, None, [], "The JSON schema of the stage's answer, whose properties become context values: a file, relative to the file that names it, or the schema itself, or `outputs` for the declared outputs.";
+    OutputSchemaFile "output_schema_file" [node] Text, None, [], "A file with the JSON schema of the answer; `output_schema=\"FILE\"` means the same.";
     Backend "backend" [graph node] Text, None, [], "The backend that runs the model stage.";
     Agent "agent" [node] Text, None, [], "The agent of the configuration that runs the stage.";
     AgentRole "agent.role" [node] Text, None, [], "Role layer of the prompt.";

@@ -1,7 +1,7 @@
 //! The declarations of a pipeline as they are written, with their positions.
 
 use crate::attribute::{Key, Known};
-use crate::attributes::Attribute;
+use crate::attributes::{Attribute, Origin};
 use crate::check::properties::Properties;
 use crate::contract::{DeclarationError, Entry, OUTPUTS_OF, may_have_outputs, parse_declarations};
 use crate::model::{Graph, NodeIndex};
@@ -27,6 +27,10 @@ impl Written<'_> {
 
     /// Returns the span of a part of the text.
     pub(crate) fn span(&self, input: &Properties<'_>, range: std::ops::Range<usize>) -> Span {
+        // Declarations that follow from a schema are not written in the pipeline.
+        if self.attribute.origin == Origin::Transform {
+            return self.attribute.value_span;
+        }
         input.analysis.inside(self.attribute.value_span, range)
     }
 

@@ -47,6 +47,8 @@ pub(crate) mod node_id_case_clash;
 pub(crate) mod non_exhaustive_conditions;
 mod outcomes;
 pub(crate) mod output_conflict;
+pub(crate) mod output_schema;
+pub(crate) mod output_schema_conflict;
 pub(crate) mod parallel_nesting;
 pub(crate) mod parallel_no_join;
 pub(crate) mod parallel_reentry;
@@ -155,6 +157,8 @@ static RULES: &[&Page] = &[
     &conflicting_aliases::RULE,
     &duplicate_node_attribute::RULE,
     &input_unmet::RULE,
+    &output_schema::RULE,
+    &output_schema_conflict::RULE,
     &prompt_file::RULE,
     &resume_breaks::RULE,
     resume_unset::RULE,

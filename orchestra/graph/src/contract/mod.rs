@@ -12,6 +12,7 @@ mod value_type;
 pub use cursor::DeclarationCursor;
 pub(crate) use parse::{DeclarationError, Entry, key_error, parse_declarations};
 pub use value_type::ValueType;
+pub(crate) use value_type::describe;
 
 use crate::kind;
 use crate::model::NodeIndex;
@@ -103,7 +104,7 @@ impl Contract {
     pub fn from_pipeline(pipeline: &Pipeline) -> Contract {
         let mut contract = Contract::default();
         let inputs = pipeline.attribute("inputs").and_then(Constant::text);
-        contract.inputs = inputs.map(fields).unwrap_or_default();
+        contract.inputs = inputs.map(declared_fields).unwrap_or_default();
         for stage in pipeline.stages() {
             if let Some(outputs) = outputs_of(stage) {
                 contract.outputs.insert(stage.index().0, outputs);
@@ -502,11 +503,11 @@ fn outputs_of(stage: Stage<'_>) -> Option<Outputs> {
     let mut outputs = Outputs::default();
     for (name, value) in stage.attributes() {
         if name == "outputs" {
-            outputs.success = fields(value.text().unwrap_or_default());
+            outputs.success = declared_fields(value.text().unwrap_or_default());
         } else if let Some(word) = name.strip_prefix(OUTPUTS_OF) {
             outputs
                 .by_word
-                .push((word.to_owned(), fields(value.text().unwrap_or_default())));
+                .push((word.to_owned(), declared_fields(value.text().unwrap_or_default())));
         }
     }
     (outputs != Outputs::default()).then_some(outputs)
@@ -514,7 +515,7 @@ fn outputs_of(stage: Stage<'_>) -> Option<Outputs> {
 
 /// Returns the valid declarations of a text. Invalid ones are errors of the pipeline, and names without a type are no
 /// declarations.
-fn fields(text: &str) -> Vec<Field> {
+pub(crate) fn declared_fields(text: &str) -> Vec<Field> {
     let entries = parse_declarations(text).into_iter().filter_map(Result::ok);
     entries
         .filter_map(|entry| {

@@ -163,7 +163,7 @@ impl fmt::Display for ValueType {
 }
 
 /// Returns a value as a message shows it.
-pub(super) fn describe(value: &Value) -> String {
+pub(crate) fn describe(value: &Value) -> String {
     let short = |text: String| {
         let mut shown: String = text.chars().take(SHOWN).collect();
         if shown.len() < text.len() {

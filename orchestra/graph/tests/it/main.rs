@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod answer_schemas;
 mod assertions;
 mod checks;
 mod children;
