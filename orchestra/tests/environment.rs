@@ -31,6 +31,6 @@ async fn a_compiled_pipeline_sets_variables_for_its_tools() {
     assert!(result.is_success(), "{:?}", result.failure);
     assert_eq!(
         result.context.text("tool.last_line"),
-        "4.10, two words, orchestra, none"
+        "4.10, two words, orchestra-workflow, none"
     );
 }

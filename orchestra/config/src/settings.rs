@@ -3,8 +3,8 @@
 use crate::backend::Backend;
 use crate::decode::{Decode, Diagnostics, section, words};
 use crate::located::{Located, Names};
-use crate::timespan::Timespan;
 use crate::model_chain::ModelChain;
+use crate::timespan::Timespan;
 use crate::tree::{Node, Tree};
 
 section! {

@@ -54,7 +54,9 @@ fn visible(command: &clap::Command) -> impl Iterator<Item = &clap::Command> {
 
 /// Returns the name of the file and the text of a page.
 fn page(command: &clap::Command) -> Result<(String, String), CliError> {
-    let man = Man::new(command.clone());
+    let program = command.get_bin_name().unwrap_or_default().split(' ').next();
+    let version = command.get_version().unwrap_or_default();
+    let man = Man::new(command.clone()).source(format!("{} {version}", program.unwrap_or_default()));
     let (name, mut text) = (man.get_filename(), Vec::new());
     man.render(&mut text)
         .map_err(|error| unwritable(Path::new(&name), &error))?;

@@ -262,7 +262,11 @@ fn manual_pages_exist_for_every_command() {
         "{page}"
     );
     let page = scratch.call(&["man", "stations", "list"]).exits(0).stdout;
-    assert!(page.contains(".TH orchestra\\-stations\\-list 1"), "{page}");
+    assert!(page.contains(".TH orchestra-stations-list 1"), "{page}");
+    assert!(
+        page.contains(concat!("\"orchestra ", env!("CARGO_PKG_VERSION"))),
+        "{page}"
+    );
 
     let written = scratch
         .call(&["man", "--output", "share/man1", "--json"])

@@ -186,7 +186,7 @@ impl Drawing<'_> {
         // With a fan-in further out it would be open which of the two is shared.
         let may_share = std::mem::replace(&mut self.may_share, least == 2 && !in_fan_in);
         // One branch for each item of a list, which must end at a fan-in of its own (rule P7).
-        if self.is_fan_in(&join) && !shared && self.random.chance(15) {
+        if self.is_fan_in(&join) && !shared && self.random.chance(25) {
             let first = self.segment(&join, depth + 1, &around);
             self.branch(&fan_out, &first, true);
             let most = self.random.between(1, 3);

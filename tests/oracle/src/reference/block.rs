@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::attempt::{StageResult, or_unsaid};
-use super::list::items;
+use super::list::{give, items};
 use super::route::in_words;
 use super::{Line, Rules, Stop, attribute, count, number};
 use crate::conditions::Seen;
@@ -221,14 +221,7 @@ impl Rules<'_> {
         line.positions += branch.position;
         if let Some(item) = &branch.item {
             line.positions += branch.index as usize;
-            line.context.retain(|key, _| !key.starts_with("parallel.item."));
-            for (field, value) in item.as_object().into_iter().flatten() {
-                line.context
-                    .insert(format!("parallel.item.{field}"), value.clone());
-            }
-            line.context.insert("parallel.item".to_owned(), item.clone());
-            line.context
-                .insert("parallel.item_index".to_owned(), branch.index.into());
+            give(&mut line.context, branch.index, item);
         }
         line.now = began;
         line.until = until;

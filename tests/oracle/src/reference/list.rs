@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::trace::Values;
+
 /// The items of a list, or why there are none that a fan-out may take.
 pub(super) fn items(value: Option<&Value>, key: &str, most: u32) -> Result<Vec<Value>, String> {
     let Some(value) = value.filter(|value| !value.is_null()) else {
@@ -23,4 +25,14 @@ pub(super) fn items(value: Option<&Value>, key: &str, most: u32) -> Result<Vec<V
         )),
         None => Err(format!("`{key}` is no list, but `{value}`")),
     }
+}
+
+/// Puts the item of a branch, its fields and its index into the context.
+pub(super) fn give(context: &mut Values, index: u32, item: &Value) {
+    context.retain(|key, _| !key.starts_with("parallel.item."));
+    for (field, value) in item.as_object().into_iter().flatten() {
+        context.insert(format!("parallel.item.{field}"), value.clone());
+    }
+    context.insert("parallel.item".to_owned(), item.clone());
+    context.insert("parallel.item_index".to_owned(), index.into());
 }
