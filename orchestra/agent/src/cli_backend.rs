@@ -3,18 +3,18 @@
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use orchestra_config::{PromptInput, ReasoningEffort};
 use orchestra_engine::process::{Exit, ProcessError, ShellCommand, ToolOutput};
 use orchestra_engine::{
-    BackendError, CodergenBackend, CodergenReply, CodergenRequest, StageContext, StageFile, Usage,
+    BackendError, CodergenBackend, CodergenReply, CodergenRequest, ModelCall, StageContext, StageFile, Usage,
 };
 use orchestra_graph::format_duration;
 use serde_json::Value;
 
 use crate::hooks::ToolHooks;
-use crate::tools::{is_of_git, line_start};
+use crate::tools::{error_line, is_of_git, line_start};
 
 /// Maximum length of a program's output, in bytes.
 const MAX_OUTPUT_BYTES: usize = 16 * 1024 * 1024;
@@ -266,9 +266,21 @@ impl CliBackend {
     pub async fn answer(&self, call: CliCall) -> Result<CodergenReply, BackendError> {
         self.check_hooks(&call.stage)?;
         let command = self.prepare(ShellCommand::new(&self.settings.command), &call)?;
+        let began = Instant::now();
         let output = command.run().await.map_err(|error| self.start_error(error))?;
         let (answer, usage) = parse_output(&self.settings.output, &output.stdout, &output.stderr);
         let answer = self.check_exit(&output).and(answer);
+        let mut made = ModelCall::new(
+            call.provider.clone().unwrap_or_default(),
+            call.model.clone().unwrap_or_default(),
+            began.elapsed(),
+        );
+        made.program = true;
+        made.usage = usage.unwrap_or_default();
+        let error = answer.as_ref().err();
+        made.error = error.map(|error| error_line(&error.message));
+        made.error_code = error.and_then(|error| error.code.clone());
+        call.stage.record_model_call(made);
         match (answer, usage) {
             (Ok(text), Some(usage)) => Ok(CodergenReply::from(text).used(usage)),
             (Ok(text), None) => Ok(text.into()),

@@ -98,7 +98,7 @@ impl ConversationDriver<'_> {
                     let mut request =
                         self.request(conversation, &tools, reports.then_some(&reportable), &choices);
                     request.answer_schema = answer_schema.clone();
-                    self.ask_models(conversation, request).await?;
+                    self.ask_models(conversation, request, &history.thread).await?;
                 }
                 ConversationStep::CallTools(calls) => {
                     let mut results = tools.call_all(&calls).await;
@@ -131,11 +131,13 @@ impl ConversationDriver<'_> {
         &self,
         conversation: &mut Conversation,
         mut request: ModelRequest,
+        thread: &str,
     ) -> Result<(), BackendError> {
         let calls = ModelCalls {
             agents: self.agents,
             stage: &self.stage,
             resolved: self.resolved,
+            thread,
         };
         let models = calls.models(conversation.failed_models());
         let mut models = models.iter().peekable();

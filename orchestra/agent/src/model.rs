@@ -259,6 +259,19 @@ pub enum StopReason {
     Other(String),
 }
 
+impl StopReason {
+    /// Returns the machine-readable name.
+    pub fn word(&self) -> &str {
+        match self {
+            StopReason::End => "end",
+            StopReason::ToolCalls => "tool_calls",
+            StopReason::MaxTokens => "max_tokens",
+            StopReason::Refused => "refused",
+            StopReason::Other(reason) => reason,
+        }
+    }
+}
+
 /// A model's answer.
 ///
 /// ```
@@ -279,6 +292,9 @@ pub struct ModelReply {
     pub usage: Option<TokenUsage>,
     /// Data that the provider needs back with the next request.
     pub opaque: Option<Value>,
+    /// The model that answered; `None` if the provider does not name it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
 }
 
 impl ModelReply {
@@ -290,6 +306,7 @@ impl ModelReply {
             stop: StopReason::End,
             usage: None,
             opaque: None,
+            model: None,
         }
     }
 

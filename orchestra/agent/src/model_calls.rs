@@ -1,16 +1,22 @@
 //! Calls of the models of a stage: retries, fallbacks and the budget (rules F9, F14).
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use orchestra_config::{Chosen, Reason, ResolvedStage};
-use orchestra_engine::{BackendError, FailureCategory, Reservation, StageContext, Usage};
+use orchestra_engine::{
+    BackendError, FailureCategory, ModelCall, ModelContents, Reservation, StageContext, Usage,
+};
+use serde_json::{Value, json};
 
 use crate::DEFAULT_MAX_OUTPUT_TOKENS;
 use crate::agents::Agents;
 use crate::compaction::tokens_of;
 use crate::conversation::FailedModel;
-use crate::model::{ModelErrorKind, ModelReply, ModelRequest, StopReason, TokenUsage};
+use crate::model::{
+    Arguments, Message, ModelErrorKind, ModelReply, ModelRequest, StopReason, TokenUsage, ToolCall,
+};
 use crate::tokens::{count_tokens, input_token_bound};
+use crate::tools::error_line;
 
 /// Maximum number of attempts of a model call that fails with a retryable error (rule F9).
 const MAX_TRIES: u32 = 5;
@@ -60,6 +66,8 @@ pub(crate) struct ModelCalls<'a> {
     pub(crate) agents: &'a Agents,
     pub(crate) stage: &'a StageContext,
     pub(crate) resolved: &'a ResolvedStage,
+    /// The thread of the stage; may be empty.
+    pub(crate) thread: &'a str,
 }
 
 impl ModelCalls<'_> {
@@ -186,17 +194,35 @@ impl ModelCalls<'_> {
         } else {
             None
         };
-        match self.agents.model().call(request, on_text).await {
+        let began = Instant::now();
+        let answered = self.agents.model().call(request, on_text).await;
+        let mut call = ModelCall::new(&request.provider, &request.model, began.elapsed());
+        call.agent = self.resolved.agent.as_ref().map(|agent| agent.value.clone());
+        call.conversation = (!self.thread.is_empty()).then(|| self.thread.to_owned());
+        match answered {
             Ok(reply) => {
                 // If the provider does not report its usage, use our own count.
                 let used = reply.usage.unwrap_or_else(|| estimated_usage(request, &reply));
-                reserved.record(self.usage(request, used));
+                call.response_model.clone_from(&reply.model);
+                call.stop = Some(reply.stop.word().to_owned());
+                call.usage = self.usage(request, used);
+                call.cached_input_tokens = used.cached_input;
+                if stage.wants_model_contents() {
+                    call.contents = Some(Box::new(contents(request, &reply)));
+                }
+                reserved.record(call.usage);
+                stage.record_model_call(call);
                 Ok((reply, reserved))
             }
             Err(error) => {
                 if let Some(used) = error.usage {
-                    reserved.settle(self.usage(request, used));
+                    call.usage = self.usage(request, used);
+                    call.cached_input_tokens = used.cached_input;
+                    reserved.settle(call.usage);
                 }
+                call.error = Some(error_line(&error.message));
+                call.error_code = Some(error.kind.code().to_owned());
+                stage.record_model_call(call);
                 Err(error.into())
             }
         }
@@ -273,6 +299,44 @@ pub(crate) fn all_failed(failed: &[FailedModel], last: BackendError) -> BackendE
         BackendError::terminal(message)
     };
     error.code(NO_MODEL).caused_by(last)
+}
+
+/// Returns the messages of a call in the form of the semantic conventions for generative AI.
+fn contents(request: &ModelRequest, reply: &ModelReply) -> ModelContents {
+    let text = |text: &str| json!({"type": "text", "content": text});
+    let call = |call: &ToolCall| {
+        let arguments = match &call.arguments {
+            Arguments::Object(fields) => Value::Object(fields.clone()),
+            Arguments::Malformed { text, .. } => text.as_str().into(),
+        };
+        json!({"type": "tool_call", "id": call.id, "name": call.name, "arguments": arguments})
+    };
+    let message = |message: &Message| match message {
+        Message::User { text: own } => json!({"role": "user", "parts": [text(own)]}),
+        Message::Assistant {
+            text: own,
+            tool_calls,
+            ..
+        } => {
+            let own = (!own.is_empty()).then(|| text(own));
+            let parts: Vec<Value> = own.into_iter().chain(tool_calls.iter().map(call)).collect();
+            json!({"role": "assistant", "parts": parts})
+        }
+        Message::Tools { results } => {
+            let parts = results.iter().map(
+                |result| json!({"type": "tool_call_response", "id": result.id, "response": result.content}),
+            );
+            json!({"role": "tool", "parts": parts.collect::<Vec<_>>()})
+        }
+    };
+    let system =
+        (!request.system.is_empty()).then(|| json!({"role": "system", "parts": [text(&request.system)]}));
+    let input: Vec<Value> = system
+        .into_iter()
+        .chain(request.messages.iter().map(message))
+        .collect();
+    let output = vec![message(&reply.message())];
+    ModelContents::new(Value::from(input).to_string(), Value::from(output).to_string())
 }
 
 /// Returns the tokens of a call by our own count.

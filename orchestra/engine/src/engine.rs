@@ -20,11 +20,12 @@ use crate::handlers::handler::Handler;
 use crate::handlers::handler_set::HandlerSet;
 use crate::handlers::registry::Registry;
 use crate::host::AttemptHost;
+use crate::id::RunId;
 use crate::process::{ProcessRunner, SystemProcesses};
 use crate::recovery::replay::ReplayBuilder;
 use crate::recovery::resume::ResumeBuilder;
 use crate::redact::Redactor;
-use crate::run::settings::RunSettings;
+use crate::run::settings::{CommandVariables, RunSettings};
 use crate::run::sink::Callback;
 use crate::run::stage_text::{OnText, StageText};
 use crate::run::workspace::Workspace;
@@ -178,6 +179,41 @@ impl Engine {
     pub fn with_text_observer(&self, callback: impl Fn(&StageText) + Send + Sync + 'static) -> Engine {
         let callback: OnText = Arc::new(callback);
         self.derived(|run| run.on_text = run.on_text.iter().cloned().chain([callback]).collect())
+    }
+
+    /// Returns an engine whose observers get the messages of model calls with their events
+    /// ([`ModelCall::contents`](crate::ModelCall::contents)). They are not persisted.
+    #[must_use]
+    pub fn with_model_contents(&self) -> Engine {
+        self.derived(|run| run.model_contents = true)
+    }
+
+    /// Returns an engine that sets further environment variables for the commands of stages: those of tool stages, those
+    /// that a model starts, and programs that run model stages. The function gets the run and the key of the attempt,
+    /// see [`StageContext::attempt_key`](crate::StageContext::attempt_key). It should be fast.
+    ///
+    /// ```
+    /// # use orchestra_engine::Engine;
+    /// # use orchestra_graph::{Source, load};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let text = r#"digraph { start -> build -> exit; build [shape=parallelogram, tool_command="echo $TICKET"] }"#;
+    /// # let pipeline = load(Source::new("a.dot", text), &Default::default()).pipeline().expect("sound");
+    /// let engine = Engine::builder().build()?;
+    /// let engine = engine.with_command_variables(|_, attempt| vec![("TICKET".into(), attempt.into())]);
+    /// # if cfg!(unix) {
+    /// let result = engine.start(pipeline, ()).await?.wait().await?;
+    /// assert_eq!(result.context.text("tool.last_line"), "build#1/1");
+    /// # }
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn with_command_variables(
+        &self,
+        variables: impl Fn(&RunId, &str) -> Vec<(String, String)> + Send + Sync + 'static,
+    ) -> Engine {
+        let variables: CommandVariables = Arc::new(variables);
+        self.derived(|run| run.variables = run.variables.iter().cloned().chain([variables]).collect())
     }
 
     /// Returns an engine that asks this interviewer, unless it has one already.
@@ -502,6 +538,8 @@ impl EngineBuilder {
             durability: self.durability,
             redactor: Some(redactor).filter(|redactor| !redactor.is_empty()),
             on_text: self.on_text.into(),
+            variables: Arc::default(),
+            model_contents: false,
         };
         Engine {
             settings: Arc::new(EngineSettings {

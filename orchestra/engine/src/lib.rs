@@ -142,8 +142,8 @@ pub use engine::{Engine, EngineBuilder};
 pub use entry::{Begin, BeginFuture, Entry, ResumeSettings, StartSettings};
 pub use error::{AlreadyFinished, BuildError, Changed, Refusal, Refusals, RunError, StartError};
 pub use event::{
-    AttemptEnd, AttemptResult, EventError, EventKind, NodeName, ObservedStage, PauseCode, RunEvent, StageRef,
-    TestedCondition, branch_label, stage_label,
+    AttemptEnd, AttemptResult, EventError, EventKind, ModelCall, ModelContents, NodeName, ObservedStage,
+    PauseCode, RunEvent, StageRef, TestedCondition, branch_label, stage_label,
 };
 pub use export::{ExportedCopy, ExportedPhase, ExportedRun};
 pub use gates::answer_error::AnswerError;
@@ -210,7 +210,7 @@ pub use run_path::Path;
 pub use run_status::RunStatus;
 pub use run_view::{
     EndedAttempt, ReplayPoint, ReplayPoints, RunPhase, RunSummary, RunView, RunWarning, RunningAttempt,
-    UnansweredQuestion, UnansweredQuestions,
+    STAGE_DURATION_BUCKETS, UnansweredQuestion, UnansweredQuestions,
 };
 #[doc(hidden)]
 pub use script::answer_of;

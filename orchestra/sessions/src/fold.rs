@@ -127,6 +127,7 @@ impl<'e> Change<'e> {
                 tool,
                 error,
                 duration,
+                ..
             } => Change::ToolCall {
                 node,
                 branch: branch.as_deref(),

@@ -38,7 +38,7 @@ const PASSING: [&str; 16] = [
 ];
 
 /// What happens to a run only where it was stopped, or again where it goes on.
-const STOPS: [&str; 10] = [
+const STOPS: [&str; 11] = [
     "ChildInterviewEnded",
     "ChildInterviewStarted",
     "PipelinePaused",
@@ -48,6 +48,7 @@ const STOPS: [&str; 10] = [
     "StageLog",
     "SteeringRead",
     "StageWarning",
+    "ModelCallCompleted",
     "ToolCallCompleted",
 ];
 

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 use std::pin::pin;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use orchestra_config::Chosen;
 use orchestra_engine::process::{Exit, OutputStream, ProcessError, ToolOutput};
-use orchestra_engine::{BackendError, CodergenReply, Fidelity, StageContext, Usage};
+use orchestra_engine::{BackendError, CodergenReply, Fidelity, ModelCall, StageContext, Usage};
 use tokio::sync::mpsc;
 
 use crate::cli_backend::{CliBackend, CliCall};
@@ -18,6 +18,7 @@ use crate::coding_agents::transcript::Transcript;
 use crate::driver::ConversationDriver;
 use crate::model::TokenUsage;
 use crate::threads::{EarlierConversation, keeps_conversations};
+use crate::tools::error_line;
 
 /// Maximum length of a line of output, in bytes. A longer line is not an event.
 const MAX_LINE_BYTES: usize = 8 << 20;
@@ -154,6 +155,7 @@ impl AgentTask<'_> {
         continued: Option<&AgentSession>,
         sessions: &mut AgentSessions,
     ) -> Result<Ended, BackendError> {
+        let began = Instant::now();
         let counted = continued.map_or(TokenUsage::default(), |session| session.counted);
         let id = continued.map(|session| session.session.as_str());
         let (sender, mut lines) = mpsc::unbounded_channel();
@@ -196,6 +198,7 @@ impl AgentTask<'_> {
             transcript,
             counted,
             model: call.model.clone(),
+            duration: began.elapsed(),
         })
     }
 
@@ -292,7 +295,7 @@ impl Listener<'_> {
                     ToolEnding::Denied(reason) => Some(format!("denied: {reason}")),
                 };
                 self.stage
-                    .record_tool_call(&end.tool, self.latest.elapsed(), error.as_deref());
+                    .record_tool_call(&end.tool, None, self.latest.elapsed(), error.as_deref());
             }
             AgentEvent::Text(text) | AgentEvent::Piece(text) => self.text.push(text),
             _ => {}
@@ -312,6 +315,7 @@ struct Ended {
     /// The tokens of the session before the program started.
     counted: TokenUsage,
     model: Option<String>,
+    duration: Duration,
 }
 
 impl Ended {
@@ -341,7 +345,9 @@ impl Ended {
                 cost_micros: reported.or(known).unwrap_or_default(),
             }
         });
-        match (self.answer(task), used) {
+        let answer = self.answer(task);
+        self.record(task, used.unwrap_or_default(), answer.as_ref().err());
+        match (answer, used) {
             (Ok(text), Some(usage)) => Ok(CodergenReply::from(text).used(usage)),
             (Ok(text), None) => Ok(text.into()),
             (Err(error), usage) => {
@@ -350,6 +356,22 @@ impl Ended {
                 Err(error)
             }
         }
+    }
+
+    /// Emits the calls of the program as an event.
+    fn record(&self, task: &AgentTask<'_>, usage: Usage, error: Option<&BackendError>) {
+        let model = self.model.clone().unwrap_or_default();
+        let mut call = ModelCall::new(task.agent.name(), model, self.duration);
+        call.program = true;
+        let agent = task.driver.resolved.agent.as_ref();
+        call.agent = agent.map(|agent| agent.value.clone());
+        call.conversation.clone_from(&self.transcript.session);
+        call.usage = usage;
+        let tokens = self.transcript.usage(self.counted);
+        call.cached_input_tokens = tokens.map_or(0, |(tokens, _, _)| tokens.cached_input);
+        call.error = error.map(|error| error_line(&error.message));
+        call.error_code = error.and_then(|error| error.code.clone());
+        task.driver.stage.record_model_call(call);
     }
 
     fn answer(&self, task: &AgentTask<'_>) -> Result<String, BackendError> {

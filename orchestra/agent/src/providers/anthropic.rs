@@ -8,7 +8,7 @@ use super::answer_schema::anthropic_schema;
 use super::call_error::{CallError, error_inside};
 use super::capability::{Claude, Thinking, thinking_budget};
 use super::events::Event;
-use super::fields::{arguments_out, parsed, text_of};
+use super::fields::{arguments_out, model_of, parsed, text_of};
 use super::http::ReplyParser;
 use super::layout::{Layout, Piece};
 use super::request::WireRequest;
@@ -176,6 +176,7 @@ pub(super) struct Answer {
     blocks: BTreeMap<(u64, usize), Block>,
     stop: Option<String>,
     counts: Counts,
+    model: Option<String>,
 }
 
 enum Block {
@@ -279,6 +280,7 @@ impl Answer {
 impl ReplyParser for Answer {
     fn parse_body(&mut self, body: &Value) -> Result<(), CallError> {
         self.counts.take(&body["usage"]);
+        self.model = model_of(body, "model");
         let Some(content) = body["content"].as_array() else {
             return Err(CallError::malformed("the answer has no `content`"));
         };
@@ -291,7 +293,10 @@ impl ReplyParser for Answer {
     fn parse_event(&mut self, event: &Event, on_text: &mut dyn FnMut(&str)) -> Result<bool, CallError> {
         let data = parsed(&event.data)?;
         match text_of(&data, "type") {
-            "message_start" => self.counts.take(&data["message"]["usage"]),
+            "message_start" => {
+                self.counts.take(&data["message"]["usage"]);
+                self.model = model_of(&data["message"], "model");
+            }
             "content_block_start" => {
                 let block = Block::parse(&data["content_block"]);
                 if let (Some(index), Some(block)) = (data["index"].as_u64(), block) {
@@ -381,6 +386,7 @@ impl ReplyParser for Answer {
             other => StopReason::Other(other.to_owned()),
         };
         reply.usage = self.usage();
+        reply.model.clone_from(&self.model);
         reply.opaque = layout.into_opaque();
         Ok(reply)
     }

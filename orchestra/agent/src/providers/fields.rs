@@ -32,6 +32,12 @@ pub(super) fn text_of<'v>(value: &'v Value, field: &str) -> &'v str {
     value.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
+/// Returns the name of the model in a field of an object, or `None` if there is none.
+pub(super) fn model_of(value: &Value, field: &str) -> Option<String> {
+    let model = text_of(value, field);
+    (!model.is_empty()).then(|| model.to_owned())
+}
+
 /// Parses the JSON of an event.
 pub(super) fn parsed(data: &str) -> Result<Value, CallError> {
     serde_json::from_str(data).map_err(|error| {

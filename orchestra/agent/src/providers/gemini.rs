@@ -6,7 +6,7 @@ use super::answer_schema::gemini_schema;
 use super::call_error::{CallError, error_inside, excerpt};
 use super::capability::gemini_thinking;
 use super::events::Event;
-use super::fields::{arguments_out, count_of, parsed, text_of};
+use super::fields::{arguments_out, count_of, model_of, parsed, text_of};
 use super::http::ReplyParser;
 use super::layout::{Layout, Piece};
 use super::request::WireRequest;
@@ -120,6 +120,7 @@ pub(super) struct Answer {
     /// The provider's message about its stop reason.
     stop_message: String,
     usage: Option<TokenUsage>,
+    model: Option<String>,
 }
 
 enum Part {
@@ -131,6 +132,7 @@ impl Answer {
     /// Applies an answer or a chunk of one; both have the same format.
     fn take(&mut self, body: &Value, on_text: &mut dyn FnMut(&str)) -> Result<(), CallError> {
         self.count(&body["usageMetadata"]);
+        self.model = model_of(body, "modelVersion").or(self.model.take());
         if let Some(error) = error_inside(body) {
             return Err(error);
         }
@@ -262,6 +264,7 @@ impl ReplyParser for Answer {
             other => StopReason::Other(other.to_owned()),
         };
         reply.usage = self.usage;
+        reply.model.clone_from(&self.model);
         reply.opaque = layout.into_opaque();
         Ok(reply)
     }

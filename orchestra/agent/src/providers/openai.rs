@@ -9,7 +9,7 @@ use super::answer_schema::{ANSWER_NAME, openai_schema};
 use super::call_error::{CallError, error_inside};
 use super::capability::Gpt;
 use super::events::Event;
-use super::fields::{arguments_out, count_of, parsed, text_of, tool_text};
+use super::fields::{arguments_out, count_of, model_of, parsed, text_of, tool_text};
 use super::http::ReplyParser;
 use super::request::WireRequest;
 use crate::model::{
@@ -117,6 +117,7 @@ pub(super) struct Answer {
     refused: bool,
     stop: Option<String>,
     usage: Option<TokenUsage>,
+    model: Option<String>,
 }
 
 #[derive(Default)]
@@ -136,6 +137,7 @@ impl Answer {
             refused: false,
             stop: None,
             usage: None,
+            model: None,
         }
     }
 
@@ -234,6 +236,7 @@ impl Answer {
 impl ReplyParser for Answer {
     fn parse_body(&mut self, body: &Value) -> Result<(), CallError> {
         self.count(&body["usage"]);
+        self.model = model_of(body, "model");
         let Some(choice) = body["choices"].get(0) else {
             return Err(CallError::malformed("the answer has no `choices`"));
         };
@@ -249,6 +252,7 @@ impl ReplyParser for Answer {
         }
         let data = parsed(&event.data)?;
         self.count(&data["usage"]);
+        self.model = model_of(&data, "model").or(self.model.take());
         if let Some(error) = error_inside(&data) {
             return Err(error);
         }
@@ -303,6 +307,7 @@ impl ReplyParser for Answer {
             other => StopReason::Other(other.to_owned()),
         };
         reply.usage = self.usage;
+        reply.model.clone_from(&self.model);
         if !self.details.is_empty() {
             reply.opaque = Some(json!({"wire": WIRE, "reasoning_details": self.details}));
         }

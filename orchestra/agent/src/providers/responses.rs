@@ -7,7 +7,7 @@ use super::answer_schema::{ANSWER_NAME, openai_schema};
 use super::call_error::{CallError, error_inside};
 use super::capability::Gpt;
 use super::events::Event;
-use super::fields::{arguments_out, count_of, parsed, text_of, tool_text};
+use super::fields::{arguments_out, count_of, model_of, parsed, text_of, tool_text};
 use super::http::ReplyParser;
 use super::layout::{Layout, Piece};
 use super::request::WireRequest;
@@ -98,6 +98,7 @@ pub(super) struct Answer {
     /// The reason why the answer is incomplete.
     reason: String,
     usage: Option<TokenUsage>,
+    model: Option<String>,
 }
 
 impl ReplyParser for Answer {
@@ -115,6 +116,7 @@ impl ReplyParser for Answer {
         if let Some(error) = error_inside(body) {
             return Err(error);
         }
+        self.model = model_of(body, "model");
         text_of(body, "status").clone_into(&mut self.status);
         text_of(&body["incomplete_details"], "reason").clone_into(&mut self.reason);
         // Not every server repeats the streamed items at the end of the stream.
@@ -219,6 +221,7 @@ impl ReplyParser for Answer {
             }
         };
         reply.usage = self.usage;
+        reply.model.clone_from(&self.model);
         reply.opaque = layout.into_opaque();
         Ok(reply)
     }

@@ -26,7 +26,7 @@ pub(crate) use repository::InRepository;
 pub use runner::ToolRunner;
 pub use select::{SelectError, SelectedTools, select};
 pub(crate) use shell::{in_context, is_of_git};
-pub(crate) use text::{clipped, line_start};
+pub(crate) use text::{clipped, error_line, line_start};
 
 use self::edit::EditFile;
 use self::file_tool::FileTool;

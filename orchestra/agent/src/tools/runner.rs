@@ -16,8 +16,6 @@ use crate::tool::{Tool, ToolContext, ToolError};
 
 /// Default maximum number of calls of one answer that run concurrently.
 const DEFAULT_PARALLEL: usize = 8;
-/// Maximum length of an error in the events of the run, in bytes.
-const MAX_EVENT_ERROR_BYTES: usize = 300;
 
 /// Executes the tool calls of a model.
 ///
@@ -123,11 +121,11 @@ impl ToolRunner {
         };
         let took = began.elapsed();
         if let Some(stage) = self.context.stage() {
-            let error = result.as_ref().err().map(|error| {
-                let first = error.message.lines().next().unwrap_or_default();
-                text::line_start(first, MAX_EVENT_ERROR_BYTES).0
-            });
-            stage.record_tool_call(name, took, error);
+            let error = result
+                .as_ref()
+                .err()
+                .map(|error| text::error_line(&error.message));
+            stage.record_tool_call(name, Some(&call.id), took, error.as_deref());
         }
         let is_error = result.is_err();
         ToolResult {

@@ -2,6 +2,8 @@
 
 /// The number of bytes at the beginning of a file that decide whether it is text.
 const PROBE: usize = 8 * 1024;
+/// Maximum length of an error in the events of the run, in bytes.
+const MAX_EVENT_ERROR_BYTES: usize = 300;
 
 /// Returns a text of about `limit` bytes: a longer one is reduced to its beginning and its end, with a line between
 /// them that states the number of omitted bytes.
@@ -21,6 +23,12 @@ pub(crate) fn clipped(text: String, limit: usize, how: &str) -> String {
 pub(crate) fn line_start(line: &str, limit: usize) -> (&str, usize) {
     let end = floor(line, limit);
     (line.get(..end).unwrap_or_default(), line.len() - end)
+}
+
+/// Returns the beginning of the first line of an error, as the events of the run contain it.
+pub(crate) fn error_line(message: &str) -> String {
+    let first = message.lines().next().unwrap_or_default();
+    line_start(first, MAX_EVENT_ERROR_BYTES).0.to_owned()
 }
 
 /// Formats a number with a noun: `1 line`, `2 lines`.

@@ -89,12 +89,12 @@ async fn run(stage: &StageContext) -> Result<Finished, StoreError> {
     let output = match ran {
         Ok(output) => output,
         Err(error) => {
-            stage.record_tool_call(SHELL, took, Some(&chain(&error)));
+            stage.record_tool_call(SHELL, None, took, Some(&chain(&error)));
             return not_run(error).map(Finished::from);
         }
     };
     let known = known(stage, text, &output);
-    stage.record_tool_call(SHELL, took, known.outcome.failure_reason.as_deref());
+    stage.record_tool_call(SHELL, None, took, known.outcome.failure_reason.as_deref());
     if let Some(error) = output.file_error {
         return Err(StoreError::io("write the tool's output in", &folder, error));
     }

@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::fields::{millis, pairs, rule_word};
-use super::{NodeName, StageRef};
+use super::{ModelCall, NodeName, PauseCode, StageRef};
 use crate::id::RunId;
 
 /// The kind of an event and its data, named as in Attractor 9.6. `EdgeSelected`, `StageLog`, `StageWarning`,
-/// `StageCancelled`, `ToolCallCompleted`, `SteeringRead`, `GoalGateUnsatisfied`, `PipelineRestarted`,
+/// `StageCancelled`, `ModelCallCompleted`, `ToolCallCompleted`, `SteeringRead`, `GoalGateUnsatisfied`, `PipelineRestarted`,
 /// `PipelineResumed`, `PipelinePaused`, `PipelineWarning` and `PipelineCancelled` are additions.
 ///
 /// ```
@@ -332,6 +332,17 @@ pub enum EventKind {
         /// The number of restarts, including this one.
         restart: u32,
     },
+    /// A model call of a stage ended.
+    ModelCallCompleted {
+        /// The stage.
+        node: NodeName,
+        /// The branch of a parallel block. `None` on the main path.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        branch: Option<String>,
+        /// The call.
+        #[serde(flatten)]
+        call: Box<ModelCall>,
+    },
     /// A tool call of a stage ended.
     ToolCallCompleted {
         /// The stage.
@@ -341,6 +352,9 @@ pub enum EventKind {
         branch: Option<String>,
         /// The name of the tool.
         tool: String,
+        /// The id that the provider of the model gave the call. `None` if no model made it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        call_id: Option<String>,
         /// The reason of a failure.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
@@ -479,44 +493,6 @@ pub struct TestedCondition {
     pub values: Vec<(String, String)>,
 }
 
-/// The machine-readable reason of a pause.
-///
-/// ```
-/// use orchestra_engine::PauseCode;
-/// assert_eq!(PauseCode::Budget.word(), "budget");
-/// assert_eq!(serde_json::to_string(&PauseCode::WaitsForHuman)?, r#""waits_for_human""#);
-/// # Ok::<(), serde_json::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum PauseCode {
-    /// A human gate waits, and nobody can be asked.
-    #[default]
-    WaitsForHuman,
-    /// A signal interrupted the program.
-    Interrupted,
-    /// A user or a program requested it.
-    Requested,
-    /// A budget was reached.
-    Budget,
-    /// The run folder cannot be written.
-    Store,
-}
-
-impl PauseCode {
-    /// Returns the machine-readable name.
-    pub const fn word(self) -> &'static str {
-        match self {
-            PauseCode::WaitsForHuman => "waits_for_human",
-            PauseCode::Interrupted => "interrupted",
-            PauseCode::Requested => "requested",
-            PauseCode::Budget => "budget",
-            PauseCode::Store => "store",
-        }
-    }
-}
-
 /// Where an event comes from. It decides what a recovery does about the event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EventOrigin {
@@ -578,6 +554,7 @@ kinds! {
     ChildInterviewEnded: Process,
     GoalGateUnsatisfied: Journal,
     PipelineRestarted: Journal,
+    ModelCallCompleted: Process,
     ToolCallCompleted: Process,
     SteeringRead: Process,
     PipelineWarning: Process,

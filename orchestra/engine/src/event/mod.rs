@@ -4,8 +4,10 @@ mod attempt_end;
 mod fields;
 mod kind;
 mod label;
+mod model_call;
 mod name;
 mod observed;
+mod pause_code;
 mod stage_ref;
 #[cfg(test)]
 mod tests;
@@ -17,10 +19,12 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 pub use attempt_end::{AttemptEnd, AttemptResult};
 pub(crate) use fields::millis::serialize as millis;
 pub(crate) use kind::EventOrigin;
-pub use kind::{EventKind, PauseCode, TestedCondition};
+pub use kind::{EventKind, TestedCondition};
 pub use label::{branch_label, stage_label};
+pub use model_call::{ModelCall, ModelContents};
 pub use name::NodeName;
 pub use observed::ObservedStage;
+pub use pause_code::PauseCode;
 pub use stage_ref::StageRef;
 
 use crate::clock::Timestamp;

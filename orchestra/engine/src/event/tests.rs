@@ -95,6 +95,20 @@ impl Any {
         })
     }
 
+    fn model_call(&mut self, duration: Duration) -> ModelCall {
+        let mut call = ModelCall::new(self.text(), self.text(), duration);
+        call.program = self.yes();
+        call.agent = self.maybe(Any::text);
+        call.conversation = self.maybe(Any::text);
+        call.response_model = self.maybe(Any::text);
+        call.stop = self.maybe(Any::text);
+        call.usage = *self.usage().unwrap_or_default();
+        call.cached_input_tokens = self.count();
+        call.error = self.maybe(Any::text);
+        call.error_code = self.maybe(Any::text);
+        call
+    }
+
     fn failure(&mut self) -> RunFailure {
         let limit = Duration::from_millis(self.count());
         let [node, reason] = [self.text(), self.text()];
@@ -293,10 +307,16 @@ impl Any {
                 to: self.node(),
                 restart: visit,
             },
+            "ModelCallCompleted" => EventKind::ModelCallCompleted {
+                node,
+                branch,
+                call: Box::new(self.model_call(duration)),
+            },
             "ToolCallCompleted" => EventKind::ToolCallCompleted {
                 node,
                 branch,
                 tool: self.text(),
+                call_id: self.maybe(Any::text),
                 error: self.maybe(Any::text),
                 duration,
             },

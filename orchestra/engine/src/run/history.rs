@@ -149,7 +149,7 @@ pub struct PastStage {
 /// impl CodergenBackend for Look {
 ///     async fn run(&self, request: CodergenRequest) -> Result<CodergenReply, BackendError> {
 ///         let stage = request.stage;
-///         stage.record_tool_call("grep", std::time::Duration::ZERO, Some("no match"));
+///         stage.record_tool_call("grep", None, std::time::Duration::ZERO, Some("no match"));
 ///         let tools = stage.history().await.tools;
 ///         Ok(format!("{}: {} of {} failed", tools[0].tool, tools[0].failures, tools[0].calls).into())
 ///     }

@@ -11,6 +11,7 @@ pub(crate) mod model_output;
 pub(crate) mod path_files;
 pub(crate) mod port;
 mod questions;
+mod records;
 pub(crate) mod requests;
 pub(crate) mod reservation;
 pub(crate) mod settings;

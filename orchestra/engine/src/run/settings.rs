@@ -6,12 +6,16 @@ use std::sync::Arc;
 
 use crate::clock::Clock;
 use crate::gates::interview::SharedInterviewer;
+use crate::id::RunId;
 use crate::process::{ProcessRunner, same_name};
 use crate::redact::Redactor;
 use crate::run::sink::Callback;
 use crate::run::stage_text::OnText;
 use crate::script::Script;
 use crate::store::{Durability, FileSystem};
+
+/// Returns environment variables for the commands of an attempt, which a run and the key of the attempt name.
+pub(crate) type CommandVariables = Arc<dyn Fn(&RunId, &str) -> Vec<(String, String)> + Send + Sync>;
 
 /// The settings that the runs of an engine share. They are as many as the engine offers to its users.
 #[derive(Clone)]
@@ -38,6 +42,10 @@ pub(crate) struct RunSettings {
     pub(crate) redactor: Option<Redactor>,
     /// The callbacks that receive the output of models while it is generated.
     pub(crate) on_text: Arc<[OnText]>,
+    /// The functions that return further variables for the commands of an attempt.
+    pub(crate) variables: Arc<[CommandVariables]>,
+    /// `true` if the events of model calls contain their messages.
+    pub(crate) model_contents: bool,
 }
 
 impl RunSettings {

@@ -528,28 +528,6 @@ impl StageContext {
         }
     }
 
-    /// Adds to the model usage of this attempt: tokens and their cost. A stage may call this more than once, also
-    /// before it fails. The event that ends the attempt contains its usage.
-    pub fn record_usage(&self, usage: Usage) {
-        if !usage.is_zero() {
-            self.run.add_usage(&self.id, usage);
-        }
-    }
-
-    /// Emits that a tool call of the stage has ended, with the error if it failed.
-    pub fn record_tool_call(&self, tool: &str, duration: Duration, error: Option<&str>) {
-        self.run.count_tool_call(self.id.node, tool, error.is_some());
-        if self.run.sink.wanted() {
-            self.run.emit(EventKind::ToolCallCompleted {
-                node: self.run.name(self.id.node),
-                branch: self.branch(),
-                tool: self.run.redacted(tool).into_owned(),
-                error: error.map(|error| self.run.redacted(error).into_owned()),
-                duration,
-            });
-        }
-    }
-
     /// Returns a guard that is stored as long as the stage runs, even if the handler drops its context.
     pub(crate) fn active(&self) -> Option<Active> {
         self.active.clone().map(Active)
@@ -580,7 +558,8 @@ impl fmt::Debug for StageContext {
 
 impl ShellCommand {
     /// Assigns the command to a stage, so that a process that takes over the run can end the command. After such a
-    /// takeover the command is not started.
+    /// takeover the command is not started. The command also gets the
+    /// [variables](crate::Engine::with_command_variables) that the engine sets for the stage.
     ///
     /// ```
     /// use orchestra_engine::StageContext;
@@ -591,6 +570,10 @@ impl ShellCommand {
     /// }
     /// ```
     pub fn of_stage(self, stage: &StageContext) -> Self {
-        self.of_run(RunOwnership::new(stage.run().clone()))
+        let run = stage.run();
+        let key = stage.attempt_key();
+        let variables = run.settings.variables.iter().flat_map(|of| of(&run.id, &key));
+        let command = variables.fold(self, |command, (name, value)| command.variable(name, value));
+        command.of_run(RunOwnership::new(run.clone()))
     }
 }

@@ -1,6 +1,7 @@
 //! The state of a run as its consumers see it: a fold of its events.
 
 mod attempts;
+mod buckets;
 mod replay_points;
 mod summary;
 #[cfg(test)]
@@ -10,6 +11,7 @@ mod unanswered;
 use std::collections::VecDeque;
 
 pub use attempts::{EndedAttempt, RunningAttempt};
+pub use buckets::STAGE_DURATION_BUCKETS;
 pub use replay_points::{ReplayPoint, ReplayPoints};
 pub use summary::{RunPhase, RunSummary};
 pub use unanswered::{UnansweredQuestion, UnansweredQuestions};

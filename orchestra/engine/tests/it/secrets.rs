@@ -24,7 +24,12 @@ impl CodergenBackend for Leaky {
     async fn run(&self, request: CodergenRequest) -> Result<CodergenReply, BackendError> {
         let stage = request.stage;
         stage.log(format!("calling with {SECRET}"));
-        stage.record_tool_call("shell", std::time::Duration::ZERO, Some(&format!("no {URL}")));
+        stage.record_tool_call(
+            "shell",
+            None,
+            std::time::Duration::ZERO,
+            Some(&format!("no {URL}")),
+        );
         stage.note(format!("noted {HEX}")).await;
         stage
             .artifacts()

@@ -171,8 +171,8 @@ fn calls(events: &[RunEvent]) -> Vec<(String, String, Option<String>)> {
 #[tokio::test]
 async fn handlers_tell_of_the_tools_that_they_call() {
     let handlers = Acts::new().on("a", |stage| async move {
-        stage.record_tool_call("search", Duration::from_millis(1_500), None);
-        stage.record_tool_call("fetch", Duration::ZERO, Some("no such page"));
+        stage.record_tool_call("search", Some("call_1"), Duration::from_millis(1_500), None);
+        stage.record_tool_call("fetch", None, Duration::ZERO, Some("no such page"));
         Outcome::success()
     });
     let events = heard(&support::engine(), acts("start -> a -> exit"), handlers).await;

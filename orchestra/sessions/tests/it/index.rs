@@ -330,6 +330,7 @@ fn tools_are_reported_with_their_times_and_counted() {
     let mut run = WrittenRun::new(dir.path(), "nightly");
     for (tool, error) in [("grep", None), ("sed", Some("bad pattern"))] {
         run.tell(EventKind::ToolCallCompleted {
+            call_id: None,
             node: "mend".into(),
             branch: None,
             tool: tool.to_owned(),

@@ -95,6 +95,7 @@ impl WrittenRun {
             },
             1 => began(node, turn as u32, 1),
             2 => EventKind::ToolCallCompleted {
+                call_id: None,
                 node: node.into(),
                 branch: None,
                 tool: "grep".to_owned(),
