@@ -13,6 +13,7 @@ use orchestra_sessions::{Session, SessionIndex};
 use tokio::sync::{Semaphore, broadcast, watch};
 
 use crate::access::Access;
+use crate::counters::Counters;
 use crate::error::ApiError;
 use crate::live::changes::Changes;
 use crate::live::feeds::Feeds;
@@ -40,6 +41,7 @@ pub(crate) struct App {
     pub(crate) max_runs: usize,
     pub(crate) changes: Arc<Changes>,
     pub(crate) feeds: Feeds,
+    pub(crate) counters: Counters,
     pub(crate) watchers: Watchers,
     pub(crate) texts: broadcast::Sender<Arc<StageText>>,
     pub(crate) drawings: Semaphore,
@@ -76,6 +78,7 @@ impl App {
             places: Arc::new(Semaphore::new(max_runs.min(Semaphore::MAX_PERMITS))),
             feeds: Feeds::new(changes.clone()),
             watchers: Watchers::default(),
+            counters: Counters::default(),
             changes,
             texts: broadcast::Sender::new(TEXTS),
             drawings: Semaphore::new(DRAWINGS),

@@ -21,6 +21,7 @@
 //! - `stations`: the database of station workflows.
 //! - `access`: hosts, origins, tokens and sessions.
 //! - `live`: what clients receive while runs go on.
+//! - `counters`: counters that never decrease.
 //! - `app`: the state that all requests share.
 //! - `guard`: the checks that every request passes.
 //! - `reports`: what pages and programs read about runs.
@@ -32,6 +33,7 @@
 mod access;
 mod app;
 mod connections;
+mod counters;
 mod error;
 mod guard;
 mod live;

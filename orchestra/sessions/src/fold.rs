@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use orchestra_engine::{
-    AttemptEnd, EventKind, NodeName, RunEvent, RunId, RunSummary, StageRef, TestedCondition,
+    AttemptEnd, EventKind, ModelCall, NodeName, RunEvent, RunId, RunSummary, StageRef, TestedCondition,
     UnansweredQuestions,
 };
 use serde_json::Value;
@@ -48,6 +48,12 @@ pub(crate) enum Change<'e> {
         tool: &'e str,
         duration: Duration,
         error: Option<&'e str>,
+    },
+    /// A model call ended.
+    ModelCall {
+        node: &'e NodeName,
+        branch: Option<&'e str>,
+        call: &'e ModelCall,
     },
 }
 
@@ -120,6 +126,11 @@ impl<'e> Change<'e> {
                 code,
                 message,
                 keys,
+            },
+            EventKind::ModelCallCompleted { node, branch, call } => Change::ModelCall {
+                node,
+                branch: branch.as_deref(),
+                call,
             },
             EventKind::ToolCallCompleted {
                 node,

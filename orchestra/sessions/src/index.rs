@@ -15,9 +15,10 @@ use orchestra_engine::{RunEvent, RunId};
 use crate::database::DatabaseError;
 use crate::error::SessionError;
 use crate::folders::Folders;
+use crate::metrics::{self, IndexMetrics};
 use crate::query;
 use crate::question_row::WarningRow;
-use crate::rows::{EdgeCount, IndexTotals, NodeTotals, Page, Session, StageRow, ToolCallRow, TransitionRow};
+use crate::rows::{EdgeCount, NodeTotals, Page, Session, StageRow, ToolCallRow, TransitionRow};
 use crate::run_filter::RunFilter;
 use crate::run_update::{self, RunUpdate};
 use crate::store::{RunSelection, Store};
@@ -343,16 +344,16 @@ impl SessionIndex {
         })
     }
 
-    /// Returns sums over all runs.
+    /// Returns numbers for monitoring, over all runs.
     ///
     /// # Errors
     ///
     /// Returns an error if the index cannot be read.
-    pub fn index_totals(&self) -> Result<IndexTotals, SessionError> {
+    pub fn metrics(&self) -> Result<IndexMetrics, SessionError> {
         self.call(|worker| {
             worker
                 .store
-                .read(RunSelection::All, |connection, _| query::index_totals(connection))
+                .read(RunSelection::All, |connection, _| metrics::read(connection))
         })
     }
 

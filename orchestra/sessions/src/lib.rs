@@ -33,6 +33,7 @@
 //! - `query`: the queries on the tables.
 //! - `run_update`: what changed in a run since a position in its events.
 //! - `totals`: the totals of all runs of some pipeline files.
+//! - `metrics`: numbers for monitoring, over all runs.
 //! - `present`: the present status of runs, which depends on their owners.
 //! - `run_step`: the steps of a run, in an order that does not depend on the timing of branches.
 //! - `comparison`: the comparison of two runs, as it is returned.
@@ -52,6 +53,7 @@ mod fold;
 mod folders;
 mod index;
 mod lock;
+mod metrics;
 mod present;
 mod private;
 mod query;
@@ -71,10 +73,10 @@ pub use comparison::{
 };
 pub use error::SessionError;
 pub use index::SessionIndex;
+pub use metrics::{DurationHistogram, IndexMetrics, StageSeries};
 pub use question_row::{QuestionRow, WarningRow};
 pub use rows::{
-    EdgeCount, IndexTotals, NodeTotals, Page, Session, SessionStatus, StageRow, StageState, ToolCallRow,
-    TransitionRow,
+    EdgeCount, NodeTotals, Page, Session, SessionStatus, StageRow, StageState, ToolCallRow, TransitionRow,
 };
 pub use run_filter::{InvalidCursor, RunCursor, RunFilter};
 pub use run_step::{RunStep, StepDecision};

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use orchestra_engine::{RunId, TestedCondition, Timestamp, Usage};
+use orchestra_engine::{RunId, TestedCondition, Timestamp};
 use orchestra_graph::did_you_mean;
 use rusqlite::{Connection, OptionalExtension, Row};
 
@@ -12,7 +12,7 @@ use crate::error::SessionError;
 use crate::folders::Folders;
 use crate::question_row::WarningRow;
 use crate::rows::{
-    EdgeCount, IndexTotals, NodeTotals, Page, Session, SessionStatus, StageRow, ToolCallRow, TransitionRow,
+    EdgeCount, NodeTotals, Page, Session, SessionStatus, StageRow, ToolCallRow, TransitionRow,
 };
 use crate::run_filter::RunFilter;
 use crate::tables::{self, Columns, SESSION, time};
@@ -190,31 +190,6 @@ pub(crate) fn edge_counts(connection: &Connection, run: &RunId) -> Result<Vec<Ed
     let mut statement = connection.prepare_cached(sql)?;
     let rows = statement.query_map([&**run], edge_count)?;
     Ok(rows.collect::<Result<_, _>>()?)
-}
-
-/// Returns the sums over all runs. The runs are counted by the status of their last event.
-pub(crate) fn index_totals(connection: &Connection) -> Result<IndexTotals, DatabaseError> {
-    let mut totals = IndexTotals::default();
-    let sql = "SELECT status, count(*), sum(stages), sum(failures), sum(input_tokens), sum(output_tokens), \
-        sum(cost_micros) FROM runs GROUP BY status";
-    let mut statement = connection.prepare_cached(sql)?;
-    let mut rows = statement.query([])?;
-    while let Some(row) = rows.next()? {
-        let mut next = Columns::new(row);
-        let status: String = next.next()?;
-        let runs = next.count()?;
-        totals
-            .runs
-            .extend(SessionStatus::parse(&status).map(|status| (status, runs)));
-        totals.stages += next.count()?;
-        totals.failures += next.count()?;
-        totals.usage += Usage {
-            input_tokens: next.count()?,
-            output_tokens: next.count()?,
-            cost_micros: next.count()?,
-        };
-    }
-    Ok(totals)
 }
 
 /// Returns the number of runs of each file.

@@ -1,6 +1,5 @@
 //! The rows that the index returns.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -177,28 +176,6 @@ impl Session {
     pub fn questions(&self) -> Vec<QuestionRow> {
         self.unanswered.iter().map(QuestionRow::new).collect()
     }
-}
-
-/// Sums over all runs.
-///
-/// ```
-/// use orchestra_sessions::{SessionIndex, SessionStatus};
-/// # let directory = tempfile::tempdir()?;
-/// let totals = SessionIndex::open(directory.path())?.index_totals()?;
-/// assert_eq!(totals.runs.get(&SessionStatus::Success), None);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct IndexTotals {
-    /// The number of runs with each status, as of their last events.
-    pub runs: BTreeMap<SessionStatus, u64>,
-    /// The number of stage attempts that began.
-    pub stages: u64,
-    /// The number of failed attempts.
-    pub failures: u64,
-    /// The model usage.
-    pub usage: Usage,
 }
 
 /// The state of a stage attempt.

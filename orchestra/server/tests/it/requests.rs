@@ -260,20 +260,23 @@ async fn numbers_for_monitoring_count_runs_and_questions() {
     assert!(kind.starts_with("text/plain; version=0.0.4"), "{kind}");
     let text = numbers.text();
     for line in [
-        "# TYPE orchestra_runs gauge",
-        "orchestra_runs_executing 1",
-        "orchestra_questions_open 1",
-        "orchestra_stage_attempts 3",
-        "orchestra_model_cost_microdollars 0",
+        "# TYPE orchestra_runs_total counter",
+        "orchestra_runs_active 1",
+        "orchestra_human_waiting 1",
+        "orchestra_stage_duration_seconds_bucket{pipeline=\"release\",node=\"start\",outcome=\"success\",le=\"+Inf\"} 1",
+        "orchestra_stage_duration_seconds_count{pipeline=\"release\",node=\"start\",outcome=\"success\"} 1",
     ] {
         assert!(
             text.lines().any(|found| found == line),
             "{line} is not in\n{text}"
         );
     }
-    let of_runs = text.lines().filter(|line| line.starts_with("orchestra_runs{"));
-    let counted: u64 = of_runs
-        .map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap())
-        .sum();
-    assert_eq!(counted, 1, "{text}");
+    assert!(
+        !text.contains(&run),
+        "runs are not labels, because there is no limit on them:\n{text}"
+    );
+    assert!(
+        !text.contains("orchestra_runs_total{"),
+        "the run has not ended:\n{text}"
+    );
 }

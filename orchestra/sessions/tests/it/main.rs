@@ -6,6 +6,7 @@ mod compare;
 mod damage;
 mod folders;
 mod index;
+mod metrics;
 mod present;
 mod processes;
 mod repeats;

@@ -1,0 +1,61 @@
+//! Numbers for monitoring.
+
+use std::time::Duration;
+
+use orchestra_engine::{EventKind, ModelCall};
+use orchestra_sessions::{SessionIndex, SessionStatus, StageSeries};
+use serde_json::json;
+
+use crate::support::{WrittenRun, began, completed, ended_run, failed, started_run, usage};
+
+/// Returns the event of a model call.
+fn model_call(provider: &str, model: &str) -> EventKind {
+    let mut call = ModelCall::new(provider, model, Duration::from_secs(2));
+    call.usage = usage();
+    EventKind::ModelCallCompleted {
+        node: "build".into(),
+        branch: None,
+        call: Box::new(call),
+    }
+}
+
+#[test]
+fn runs_stages_and_model_calls_are_added_up_by_their_series() {
+    let dir = tempfile::tempdir().unwrap();
+    let index = SessionIndex::open(dir.path()).unwrap();
+    for (run, simulated) in [("one", false), ("two", false), ("scripted", true)] {
+        let more = json!({ "name": "release", "simulated": simulated });
+        let mut run = WrittenRun::at(&dir.path().join(run), run, &more);
+        run.tell(started_run());
+        run.tell(began("build", 1, 1));
+        run.tell(model_call("anthropic", "smart"));
+        run.tell(model_call("openai", ""));
+        run.tell(failed("build", 1, 1, true));
+        run.tell(began("build", 1, 2));
+        run.tell(completed("build", 1, 2));
+    }
+    let mut ended = WrittenRun::at(&dir.path().join("three"), "three", &json!({ "name": "nightly" }));
+    ended.tell(started_run());
+    ended.tell(ended_run());
+    let metrics = index.metrics().unwrap();
+    let runs = |pipeline: &str, status| metrics.runs.get(&(pipeline.to_owned(), status)).copied();
+    assert_eq!(runs("release", SessionStatus::Running), Some(2));
+    assert_eq!(runs("nightly", SessionStatus::Success), Some(1));
+    let stages = |outcome| metrics.stages[&StageSeries::new("release", "build", outcome)].clone();
+    assert_eq!((stages("success").count(), stages("fail").count()), (2, 2));
+    let sum = stages("success").sum;
+    assert!(sum > Duration::ZERO);
+    // Each duration is in the bucket of its size alone.
+    let full: Vec<u64> = stages("success")
+        .buckets
+        .into_iter()
+        .filter(|count| *count > 0)
+        .collect();
+    assert_eq!(full, [2]);
+    let twice = usage() + usage();
+    assert_eq!(
+        metrics.models[&("anthropic".to_owned(), "smart".to_owned())],
+        twice
+    );
+    assert_eq!(metrics.models[&("openai".to_owned(), String::new())], twice);
+}
