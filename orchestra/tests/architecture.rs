@@ -227,6 +227,18 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "orchestra-telemetry",
+        &[
+            "opentelemetry",
+            "opentelemetry-otlp",
+            "opentelemetry_sdk",
+            "orchestra-engine",
+            "rustls",
+            "sha2",
+            "thiserror",
+        ],
+    ),
+    (
         "orchestra-testkit",
         &[
             "orchestra-engine",
