@@ -81,7 +81,8 @@
 //!
 //! The modules: [`engine`] runs pipelines, [`compiled`] holds the types of generated modules, [`graph`] is the
 //! language, `agents` and `config` run model stages, `workspace` provides git worktrees, `sessions` lists runs, `server`
-//! shows them in a browser, `restate` executes them on many machines, and `testkit` tests pipelines.
+//! shows them in a browser, `restate` executes them on many machines, `telemetry` exports traces and metrics, and
+//! `testkit` tests pipelines.
 //!
 //! # Features
 //!
@@ -96,6 +97,8 @@
 //!   `serve-restate` and the option `--on` of commands about runs.
 //! - `restate-s3`: the large values of such runs in a bucket: `Blobs::open("s3://bucket/prefix")`; with `cli`, also
 //!   `--blobs s3://BUCKET/PREFIX`.
+//! - `otel`: traces and metrics with OpenTelemetry: the module `telemetry`; with `cli`, the commands that execute runs
+//!   export them to the collector that `OTEL_EXPORTER_OTLP_ENDPOINT` names.
 //! - `server`: the HTTP server and its web page: the module `server`; with `cli`, also the command `serve`.
 //! - `doc-picture`: a picture of the pipeline in the documentation of each generated module, as SVG with links to its
 //!   nodes. Without it, the picture is text for Mermaid.
@@ -155,6 +158,9 @@ pub use orchestra_server as server;
 #[cfg(feature = "sessions")]
 #[doc(inline)]
 pub use orchestra_sessions as sessions;
+#[cfg(feature = "otel")]
+#[doc(inline)]
+pub use orchestra_telemetry as telemetry;
 #[cfg(feature = "testkit")]
 #[doc(inline)]
 pub use orchestra_testkit as testkit;

@@ -41,6 +41,7 @@
 //!   - `indexing`: adding a run to the index.
 //!   - `errors`: the errors of runs that cannot start or stop unexpectedly.
 //!   - `stopped`: the commands that resume, retry or replay a stopped run.
+//!   - `telemetry`: traces and metrics, if the environment requests them.
 //!   - `tail`: following the events of a run of another process.
 //! - `questions`: questions to people.
 //!   - `console`: questions on the terminal.

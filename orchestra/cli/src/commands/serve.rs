@@ -24,6 +24,7 @@ use crate::report::finish::resume_line;
 use crate::runs::Runs;
 use crate::runs::signals::Signals;
 use crate::runs::stopped::StoppedRun;
+use crate::runs::telemetry::RunTelemetry;
 use crate::terminal::{Paint, Terminal};
 
 pub(crate) fn serve(
@@ -33,7 +34,8 @@ pub(crate) fn serve(
     terminal: &Terminal,
 ) -> Result<Exit, CliError> {
     let runs = Runs::new(&args.runs, program);
-    let project = ServedProject(ServedPipelines {
+    let telemetry = RunTelemetry::from_environment(terminal);
+    let pipelines = ServedPipelines {
         pipelines: pipelines.clone(),
         runs: runs.clone(),
         config: args.config.clone(),
@@ -42,7 +44,11 @@ pub(crate) fn serve(
             quiet: true,
             ..*terminal
         },
-    });
+    };
+    let project = ServedProject {
+        pipelines,
+        telemetry: telemetry.clone(),
+    };
     let mut server = Server::with_project(project)
         .submit(args.submit)
         .max_runs(args.max_runs);
@@ -85,6 +91,7 @@ pub(crate) fn serve(
         })
     })?;
     runtime.shutdown_background();
+    telemetry.finish(terminal);
     let folder = std::path::absolute(runs.dir()).unwrap_or_else(|_| runs.dir().to_owned());
     for run in paused {
         let command = runs.command("resume", &folder.join(run), &[]);
@@ -116,7 +123,10 @@ impl From<ServerError> for CliError {
 }
 
 /// The pipelines of the current folder, as the server sees them.
-struct ServedProject(ServedPipelines);
+struct ServedProject {
+    pipelines: ServedPipelines,
+    telemetry: RunTelemetry,
+}
 
 impl From<CliError> for ProjectError {
     fn from(error: CliError) -> ProjectError {
@@ -130,11 +140,11 @@ impl From<CliError> for ProjectError {
 
 impl Project for ServedProject {
     fn runs_dir(&self) -> PathBuf {
-        self.0.runs.dir().to_owned()
+        self.pipelines.runs.dir().to_owned()
     }
 
     fn definitions(&self) -> Vec<Definition> {
-        let compiled = self.0.pipelines.entries.iter().map(|entry| {
+        let compiled = self.pipelines.pipelines.entries.iter().map(|entry| {
             let file = entry.pipeline().file.to_string();
             Definition::new(entry.name(), DefinitionKind::Compiled, file)
         });
@@ -156,13 +166,18 @@ impl Project for ServedProject {
         let definition = definition.ok_or_else(|| {
             ProjectError::unknown(format!("there is no pipeline `{}`", name.escape_debug()))
         })?;
-        let loaded = self.0.pipelines.load_to_run(name, &Lints::default())?;
-        let entry = self.0.entry(name, &loaded);
+        let loaded = self.pipelines.pipelines.load_to_run(name, &Lints::default())?;
+        let entry = self.pipelines.entry(name, &loaded);
         Ok(LoadedDefinition::new(definition, loaded, entry))
     }
 
     fn entry_of_run(&self, run: &RunFolder, accept_changes: bool) -> Result<Entry, ProjectError> {
-        let entry = entry_of_run(run, &self.0.pipelines, accept_changes, &self.0.terminal)?;
+        let entry = entry_of_run(
+            run,
+            &self.pipelines.pipelines,
+            accept_changes,
+            &self.pipelines.terminal,
+        )?;
         entry.ok_or_else(|| {
             let message = format!("the pipeline `{}` is invalid now", run.manifest().file);
             ProjectError::new("invalid_pipeline", message)
@@ -170,7 +185,8 @@ impl Project for ServedProject {
     }
 
     fn engine(&self, entry: &Entry, script: Option<Script>) -> Result<Engine, ProjectError> {
-        Ok(self.0.engine(entry, script)?)
+        let engine = self.pipelines.engine(entry, script)?;
+        Ok(self.telemetry.observe(engine, Vec::new()))
     }
 
     fn paused_run(&self, run: &RunFolder) -> Result<PausedRun, ProjectError> {
@@ -196,12 +212,12 @@ impl Project for ServedProject {
 
     fn commands(&self, session: &Session) -> BTreeMap<&'static str, String> {
         let folder = &*session.folder;
-        let command = |verb| self.0.runs.command(verb, folder, &[]);
+        let command = |verb| self.pipelines.runs.command(verb, folder, &[]);
         let mut commands = BTreeMap::from([
             ("status", command("status")),
             ("checkpoints", command("checkpoints")),
         ]);
-        let stopped = StoppedRun::in_folder(&self.0.runs, Some(folder));
+        let stopped = StoppedRun::in_folder(&self.pipelines.runs, Some(folder));
         let summary = &session.summary;
         let (code, node) = (summary.code.as_deref(), summary.node.as_deref());
         match session.status {

@@ -7,6 +7,7 @@ pub(crate) mod session;
 pub(crate) mod signals;
 pub(crate) mod stopped;
 pub(crate) mod tail;
+pub(crate) mod telemetry;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

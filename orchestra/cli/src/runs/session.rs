@@ -25,6 +25,7 @@ use crate::runs::errors::{run_error, start_error};
 use crate::runs::indexing::{EventForwarder, Indexing};
 use crate::runs::signals::Signals;
 use crate::runs::stopped::StoppedRun;
+use crate::runs::telemetry::{RunTelemetry, run_folders};
 use crate::terminal::Terminal;
 
 /// The reason of a pause by a signal.
@@ -56,11 +57,14 @@ impl RunSession<'_> {
         let shown = Arc::new(SharedProgress::new(terminal));
         let forwarder = EventForwarder::default();
         let answer_command = Arc::new(AnswerCommand::new());
+        let telemetry = RunTelemetry::from_environment(&terminal);
         let engine = self.engine(&shown, forwarder.clone(), answer_command.clone())?;
+        let engine = telemetry.observe(engine, run_folders(&self.begin));
         let runtime = crate::runs::runtime::runtime()?;
         let ended = runtime.block_on(self.follow(&engine, &shown, forwarder, &answer_command));
         // Do not wait for stages that must stop at once; the journal has the completed work.
         runtime.shutdown_background();
+        telemetry.finish(&terminal);
         ended
     }
 

@@ -62,6 +62,7 @@ mod status;
 mod steering;
 mod support;
 mod take_over_tools;
+mod telemetry;
 mod templates;
 mod unprivileged;
 mod usage;
