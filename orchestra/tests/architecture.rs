@@ -107,6 +107,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "secrecy",
             "serde",
             "serde_json",
+            "similar",
             "thiserror",
             "tiktoken-rs",
             "tokio",

@@ -26,7 +26,7 @@ impl CodergenBackend for Agents {
             resolved,
             prompt: request.prompt,
         };
-        if resolved.backend_kind != BackendKind::Cli {
+        if !resolved.backend_kind.is_program() {
             return driver.run().await;
         }
         let name = &resolved.backend.value;

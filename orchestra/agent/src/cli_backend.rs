@@ -194,6 +194,14 @@ impl CliCall {
             effort: None,
         }
     }
+
+    /// Returns what the program reads: the system prompt, if there is one, and the prompt.
+    pub(crate) fn text(&self) -> String {
+        match self.system.trim_end() {
+            system if system.trim().is_empty() => self.prompt.clone(),
+            system => format!("{system}\n\n{}", self.prompt),
+        }
+    }
 }
 
 /// A backend that runs any coding agent as a program, which has its own loop of model and tool calls.
@@ -322,11 +330,7 @@ impl CliBackend {
                 .code("cli_files")
         };
         let folder = stage.stage_dir().map_err(|error| no_folder(error.to_string()))?;
-        let prompt = if call.system.trim().is_empty() {
-            call.prompt.clone()
-        } else {
-            format!("{}\n\n{}", call.system.trim_end(), call.prompt)
-        };
+        let prompt = call.text();
         let mut command = command
             .of_stage(stage)
             .variable("ORCHESTRA_NODE_ID", stage.node().id())

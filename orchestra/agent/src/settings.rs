@@ -92,7 +92,7 @@ pub(crate) fn prices(configuration: &Configuration) -> PriceTable {
 /// Returns the program of a backend, or `None` if it has no command.
 pub(crate) fn program(backend: &Backend) -> Option<CliSettings> {
     let text = |value: &Option<Located<String>>| value.as_ref().map(|value| value.value.clone());
-    let mut settings = limits(backend, CliSettings::new(text(&backend.command)?));
+    let mut settings = limits(backend, CliSettings::new(backend.command.as_ref()?.shell()?));
     if backend
         .output
         .as_ref()

@@ -19,6 +19,6 @@ pub fn parameters(pairs: &[String]) -> Result<Vec<(String, Value)>, String> {
 ///
 /// Returns the reason if they are not valid answers.
 pub fn answers(pairs: &[String], pipeline: &Pipeline) -> Result<(), String> {
-    let given = crate::questions::answers::parse_answers(pairs, pipeline, &[]);
+    let given = crate::questions::answers::parse_answers(pairs, pipeline, &Default::default());
     given.map(drop).map_err(|error| error.to_string())
 }

@@ -2,6 +2,7 @@
 
 use crate::decode::{section, words};
 use crate::located::{Located, Names};
+use crate::program_command::ProgramCommand;
 use crate::timespan::Timespan;
 
 words! {
@@ -18,6 +19,8 @@ words! {
         Agent = "agent",
         /// A program that is an agent itself.
         Cli = "cli",
+        /// A program that is an agent itself and speaks the Agent Client Protocol.
+        Acp = "acp",
         /// No model at all; the stage succeeds.
         Simulation = "simulation",
     }
@@ -27,6 +30,11 @@ impl BackendKind {
     /// Returns whether the backend lets a model use the tools of the configuration.
     pub const fn has_tools(self) -> bool {
         matches!(self, BackendKind::Agent | BackendKind::Simulation)
+    }
+
+    /// Returns whether the backend is a program that has its own loop of model and tool calls.
+    pub const fn is_program(self) -> bool {
+        matches!(self, BackendKind::Cli | BackendKind::Acp)
     }
 
     /// Returns whether the backend calls a model of a provider.
@@ -144,6 +152,22 @@ words! {
     }
 }
 
+words! {
+    /// Who decides on what a coding agent asks permission for.
+    ///
+    /// ```
+    /// assert_eq!(orchestra_config::Permissions::WORDS, ["ask", "allow", "deny"]);
+    /// ```
+    pub enum Permissions {
+        /// A person, whose answer the stage waits for.
+        Ask = "ask",
+        /// Everything is allowed.
+        Allow = "allow",
+        /// Everything is denied.
+        Deny = "deny",
+    }
+}
+
 section! {
     /// A backend with settings of its own.
     ///
@@ -167,8 +191,10 @@ section! {
         pub access: Option<Located<Access>>,
         /// With `preset`: whose settings it loads; `none` if nothing is said.
         pub settings: Option<Located<AgentSettings>>,
-        /// `cli`: the shell command. The model is in `ORCHESTRA_MODEL`.
-        pub command: Option<Located<String>>,
+        /// `cli`: the shell command. The model is in `ORCHESTRA_MODEL`. `acp`: the list of the program and its arguments.
+        pub command: Option<Located<ProgramCommand>>,
+        /// `acp`: who decides on what the agent asks permission for; `ask` if nothing is said.
+        pub permissions: Option<Located<Permissions>>,
         /// `cli`: how the prompt comes to it.
         pub input: Option<Located<PromptInput>>,
         /// `cli`: what it writes.
@@ -187,9 +213,9 @@ section! {
         pub output_tokens_pointer: Option<Located<String>>,
         /// `cli`: the JSON pointer to what the call cost, in US dollars.
         pub cost_pointer: Option<Located<String>>,
-        /// `cli`: how long it may take.
+        /// `cli`, `acp`: how long it may take.
         pub timeout: Option<Located<Timespan>>,
-        /// `cli`: names of environment variables that it may see besides the usual ones.
+        /// `cli`, `acp`: names of environment variables that it may see besides the usual ones.
         pub environment: Vec<Located<String>>,
     }
 }
@@ -217,12 +243,19 @@ impl Backend {
     /// assert!(configuration.backends["a"].has_sessions() && !configuration.backends["b"].has_sessions());
     /// ```
     pub fn has_sessions(&self) -> bool {
-        self.preset.is_some() || self.session_pointer.is_some()
+        self.preset.is_some() || self.session_pointer.is_some() || self.asked_permissions().is_some()
     }
 
     /// Returns what a coding agent may do with files.
     pub fn file_access(&self) -> Access {
         self.access.as_ref().map_or(Access::Write, |access| access.value)
+    }
+
+    /// Returns who decides on what the agent asks permission for. Returns `None` if it asks for none.
+    pub fn asked_permissions(&self) -> Option<Permissions> {
+        let kind = self.kind.as_ref().map(|kind| kind.value);
+        let said = self.permissions.as_ref().map(|permissions| permissions.value);
+        (kind == Some(BackendKind::Acp)).then(|| said.unwrap_or(Permissions::Ask))
     }
 
     /// Returns whose settings a coding agent loads.

@@ -14,16 +14,18 @@ pub(crate) fn check_backend(
     diagnostics: &mut Diagnostics,
 ) {
     for (setting, span, of) in settings(backend) {
-        if of != kind {
+        if let Some(first) = of.first().filter(|_| !of.contains(&kind)) {
             diagnostics.value(
                 format!("`{setting}` means nothing to a backend of the kind `{kind}`"),
                 span,
-                format!("take it away, or make the kind `{of}`"),
+                format!("take it away, or make the kind `{first}`"),
             );
         }
     }
-    if kind == BackendKind::Cli {
-        check_program(name, backend, diagnostics);
+    match kind {
+        BackendKind::Cli => check_program(name, backend, diagnostics),
+        BackendKind::Acp => check_acp(name, backend, diagnostics),
+        _ => {}
     }
     for (_, pointer) in backend.pointers() {
         if !pointer.is_empty() && !pointer.starts_with('/') {
@@ -36,12 +38,24 @@ pub(crate) fn check_backend(
     }
 }
 
+/// Reports an agent of the Agent Client Protocol that cannot be started.
+fn check_acp(name: &str, backend: &Located<Backend>, diagnostics: &mut Diagnostics) {
+    let (message, span) = match &backend.command {
+        Some(command) if command.is_blank() => (format!("the command of `{name}` is empty"), command.span),
+        Some(command) if command.arguments().is_none() => {
+            let message = "the command of a backend of the kind `acp` is a list, which no shell reads";
+            (message.to_owned(), command.span)
+        }
+        Some(_) => return,
+        None => (format!("the backend `{name}` has no command"), backend.span),
+    };
+    let help = "write the program and its arguments, such as `command: [gemini, --acp]`";
+    diagnostics.value(message, span, help);
+}
+
 /// Reports a program that cannot be run, and settings of programs that have no effect.
 fn check_program(name: &str, backend: &Located<Backend>, diagnostics: &mut Diagnostics) {
-    let command = backend
-        .command
-        .as_ref()
-        .filter(|command| !command.trim().is_empty());
+    let command = backend.command.as_ref().filter(|command| !command.is_blank());
     if let Some(preset) = &backend.preset {
         for (setting, span) in own_program(backend) {
             diagnostics.value(
@@ -60,6 +74,13 @@ fn check_program(name: &str, backend: &Located<Backend>, diagnostics: &mut Diagn
             format!("`{setting}` means nothing without a `preset`"),
             span,
             "add a `preset`, or write what the program needs into its `command`",
+        );
+    }
+    if let Some(list) = command.filter(|command| command.arguments().is_some()) {
+        diagnostics.value(
+            "the command of a backend of the kind `cli` is a text, which the shell reads",
+            list.span,
+            "write it as one text, or make the kind `acp` if the program speaks the Agent Client Protocol",
         );
     }
     if command.is_none() {
@@ -122,13 +143,14 @@ fn of_presets(backend: &Backend) -> impl Iterator<Item = (&'static str, Span)> {
     all.into_iter().filter_map(|(name, span)| Some((name, span?)))
 }
 
-/// Returns the settings of a backend that apply to one kind only, with their spans and that kind.
-fn settings(backend: &Backend) -> Vec<(&'static str, Span, BackendKind)> {
-    use BackendKind::{Agent, Cli};
+/// Returns the settings of a backend that apply to some kinds only, with their spans and those kinds.
+fn settings(backend: &Backend) -> Vec<(&'static str, Span, &'static [BackendKind])> {
+    use BackendKind::{Acp, Agent, Cli};
     let agent = [
         ("max_turns", span(&backend.max_turns)),
         ("max_parallel_tools", span(&backend.max_parallel_tools)),
     ];
+    let acp = span(&backend.permissions).map(|span| ("permissions", span, &[Acp][..]));
     let program = [
         ("preset", span(&backend.preset)),
         ("timeout", span(&backend.timeout)),
@@ -136,10 +158,15 @@ fn settings(backend: &Backend) -> Vec<(&'static str, Span, BackendKind)> {
     ];
     let agent = agent
         .into_iter()
-        .filter_map(|(name, span)| Some((name, span?, Agent)));
+        .filter_map(|(name, span)| Some((name, span?, &[Agent][..])));
     let program = program.into_iter().filter_map(|(name, span)| Some((name, span?)));
     let program = program.chain(own_program(backend)).chain(of_presets(backend));
-    agent
-        .chain(program.map(|(name, span)| (name, span, Cli)))
-        .collect()
+    let program = program.map(|(name, span)| {
+        let kinds: &[BackendKind] = match name {
+            "command" | "timeout" | "environment" => &[Cli, Acp],
+            _ => &[Cli],
+        };
+        (name, span, kinds)
+    });
+    agent.chain(program).chain(acp).collect()
 }

@@ -31,7 +31,7 @@ impl Resolver<'_> {
             backend.value
         );
         let note = match kind {
-            BackendKind::Cli => "a program gets its prompt once and answers once",
+            BackendKind::Cli | BackendKind::Acp => "a program gets its prompt once and answers once",
             _ => "a backend of the kind `direct` asks its model once",
         };
         self.report(node, mode.location, |span| {
@@ -43,7 +43,7 @@ impl Resolver<'_> {
 
     /// Reports hooks on a backend that calls its tools itself, because the hooks would not run (rule F8).
     pub(crate) fn check_hooks(&mut self, node: NodeIndex, backend: &Candidate<String>, kind: BackendKind) {
-        if kind != BackendKind::Cli {
+        if !kind.is_program() {
             return;
         }
         let stages = self.stages;
@@ -63,7 +63,9 @@ impl Resolver<'_> {
             self.report(node, Location::Pipeline(hook.span), |span| {
                 Diagnostic::from_rule(&rules::BACKEND_CAPABILITY, message, span)
                     .severity(severity)
-                    .note("a backend of the kind `cli` is a program that calls its tools itself")
+                    .note(format!(
+                        "a backend of the kind `{kind}` is a program that calls its tools itself"
+                    ))
                     .help(help)
             });
         }
@@ -72,7 +74,7 @@ impl Resolver<'_> {
     /// Reports a stage that would have to continue a conversation in a program that starts afresh each time (rule F5).
     pub(crate) fn check_fidelity(&mut self, node: NodeIndex, backend: &Candidate<String>, kind: BackendKind) {
         let definition = self.project.configuration.backends.get(&backend.value);
-        if kind != BackendKind::Cli || definition.is_some_and(|own| own.value.has_sessions()) {
+        if !kind.is_program() || definition.is_some_and(|own| own.value.has_sessions()) {
             return;
         }
         let Some(span) = self.stages.full_fidelity(node) else {

@@ -21,6 +21,7 @@
 //! # Modules, in reading order
 //!
 //! - `timespan`: spans of time.
+//! - `program_command`: the commands of their programs.
 //! - `backend`: the settings of backends.
 //! - `model_chain`: the models that an alias stands for.
 //! - `settings`: the settings of `orchestra.yaml` as types.
@@ -80,6 +81,7 @@ mod limits;
 mod located;
 mod model_chain;
 mod names;
+mod program_command;
 mod project;
 mod prompts;
 mod provider;
@@ -107,13 +109,16 @@ mod variables;
 mod words;
 mod workspace;
 
-pub use backend::{Access, AgentSettings, Backend, BackendKind, OutputFormat, Preset, PromptInput};
+pub use backend::{
+    Access, AgentSettings, Backend, BackendKind, OutputFormat, Permissions, Preset, PromptInput,
+};
 pub use files::{CONFIGURATION_FILE, FileUse, Sources, paths_above};
 pub use layers::{LayerKind, LayerUse};
 pub use located::{Located, Names};
 pub use model_chain::{Fallback, ModelChain};
 pub use names::{BUILT_IN_TOOLS, READ_ONLY_TOOLS, tool_name};
 pub use orchestra_graph::DEFAULT_BRANCH_PREFIX;
+pub use program_command::ProgramCommand;
 pub use project::{Project, ResolveOptions};
 pub use provider::is_o_series;
 pub use resolved::{Chosen, FallbackModel, Reason, Resolution, ResolvedStage, UnknownTool};

@@ -42,7 +42,7 @@ impl Configuration {
     /// Returns `None` for other names.
     pub fn backend_kind(&self, name: &str) -> Option<BackendKind> {
         let defined = self.backends.get(name).and_then(|backend| backend.kind.as_ref());
-        let built_in = || BackendKind::from_name(name).filter(|kind| *kind != BackendKind::Cli);
+        let built_in = || BackendKind::from_name(name).filter(|kind| !kind.is_program());
         match (defined, self.backends.contains_key(name)) {
             (Some(kind), _) => Some(kind.value),
             (None, true)

@@ -183,7 +183,7 @@ impl ResolvedStage {
     pub fn may_write(&self, is_read_only: impl Fn(&str) -> bool) -> bool {
         match self.backend_kind {
             BackendKind::Direct | BackendKind::Simulation => false,
-            BackendKind::Cli => !self.read_only,
+            BackendKind::Cli | BackendKind::Acp => !self.read_only,
             BackendKind::Agent => !self.tools.iter().all(|tool| is_read_only(tool)),
         }
     }

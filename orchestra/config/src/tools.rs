@@ -74,7 +74,7 @@ impl Resolver<'_> {
         if let (Some(location), false) = (first, kind.has_tools()) {
             let message = format!("the backend `{}` gives its model no tools", backend.value);
             let note = match kind {
-                BackendKind::Cli => "a program that is an agent has tools of its own",
+                BackendKind::Cli | BackendKind::Acp => "a program that is an agent has tools of its own",
                 _ => "a backend of the kind `direct` asks its model once",
             };
             self.report(node, location, |span| {

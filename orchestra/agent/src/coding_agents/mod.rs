@@ -4,12 +4,14 @@
 //! rejected credentials. A stage succeeds only if the agent wrote the event that ends its work, with an answer, and no
 //! denied tool call left work undone.
 
+mod acp;
 mod claude;
 mod codex;
 mod event;
 mod gemini;
 mod invocation;
 mod json_lines;
+mod listener;
 mod opencode;
 mod pi;
 mod presets;

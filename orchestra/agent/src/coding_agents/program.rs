@@ -1,6 +1,6 @@
 //! The program of a coding agent: that of a preset, or a command of the configuration.
 
-use orchestra_config::{Access, AgentSettings, Backend, OutputFormat, Preset};
+use orchestra_config::{Access, AgentSettings, Backend, OutputFormat, Permissions, Preset};
 use orchestra_engine::BackendError;
 use orchestra_engine::process::ShellCommand;
 
@@ -26,6 +26,22 @@ pub(crate) enum AgentProgram {
         command: String,
         pointers: LinePointers,
     },
+    /// A program that speaks the Agent Client Protocol.
+    Acp {
+        /// The name of the backend.
+        name: String,
+        /// The program and its arguments.
+        command: Vec<String>,
+        permissions: Permissions,
+    },
+}
+
+/// How an agent is followed.
+pub(crate) enum AgentProtocol {
+    /// It writes an event in each line, which this parser reads.
+    Lines(Box<dyn AgentParser>),
+    /// It speaks the Agent Client Protocol, and asks for permission.
+    Acp(Permissions),
 }
 
 impl AgentProgram {
@@ -38,6 +54,14 @@ impl AgentProgram {
                 settings: backend.settings_source(),
             });
         }
+        if let Some(permissions) = backend.asked_permissions() {
+            let command = backend.command.as_ref()?.arguments()?;
+            return Some(AgentProgram::Acp {
+                name: name.to_owned(),
+                command: command.to_vec(),
+                permissions,
+            });
+        }
         let output = backend.output.as_ref()?;
         if output.value != OutputFormat::JsonLines {
             return None;
@@ -48,7 +72,7 @@ impl AgentProgram {
         let last = backend.r#final.iter();
         Some(AgentProgram::Command {
             name: name.to_owned(),
-            command: text(&backend.command)?,
+            command: backend.command.as_ref()?.shell()?.to_owned(),
             pointers: LinePointers {
                 last: last
                     .map(|(field, value)| (field.clone(), value.value.clone()))
@@ -66,36 +90,57 @@ impl AgentProgram {
     pub(crate) fn name(&self) -> &str {
         match self {
             AgentProgram::Preset { preset, .. } => preset.word(),
-            AgentProgram::Command { name, .. } => name,
+            AgentProgram::Command { name, .. } | AgentProgram::Acp { name, .. } => name,
         }
     }
 
     pub(crate) fn preset(&self) -> Option<Preset> {
         match self {
             AgentProgram::Preset { preset, .. } => Some(*preset),
-            AgentProgram::Command { .. } => None,
+            AgentProgram::Command { .. } | AgentProgram::Acp { .. } => None,
         }
     }
 
-    pub(crate) fn access(&self) -> Access {
+    fn access(&self) -> Access {
         match self {
             AgentProgram::Preset { access, .. } => *access,
-            AgentProgram::Command { .. } => Access::Write,
+            AgentProgram::Command { .. } | AgentProgram::Acp { .. } => Access::Write,
+        }
+    }
+
+    /// Returns what helps against a tool call that was denied.
+    pub(crate) fn help_for_denied(&self) -> &'static str {
+        match (self, self.access()) {
+            (AgentProgram::Acp { permissions, .. }, _) => match permissions {
+                Permissions::Ask => "a person decides; say in the prompt what the agent may do",
+                Permissions::Allow => "it offered no option that allows it",
+                Permissions::Deny => {
+                    "its backend has `permissions: deny`; ask it for an answer only, or set `permissions: ask`"
+                }
+            },
+            (_, Access::Read) => {
+                "its backend has `access: read`; ask it for an answer only, or set `access: write`"
+            }
+            (_, Access::Write) => "it may only change files of its folder; ask it for nothing else",
         }
     }
 
     /// Returns whether a later stage can continue a session.
     pub(crate) fn has_sessions(&self) -> bool {
         match self {
-            AgentProgram::Preset { .. } => true,
+            AgentProgram::Preset { .. } | AgentProgram::Acp { .. } => true,
             AgentProgram::Command { pointers, .. } => pointers.session.is_some(),
         }
     }
 
-    pub(crate) fn parser(&self) -> Box<dyn AgentParser> {
+    /// Returns how to follow the agent.
+    pub(crate) fn protocol(&self) -> AgentProtocol {
         match self {
-            AgentProgram::Preset { preset, .. } => presets::parser(*preset),
-            AgentProgram::Command { pointers, .. } => Box::new(LineParser::new(pointers.clone())),
+            AgentProgram::Preset { preset, .. } => AgentProtocol::Lines(presets::parser(*preset)),
+            AgentProgram::Command { pointers, .. } => {
+                AgentProtocol::Lines(Box::new(LineParser::new(pointers.clone())))
+            }
+            AgentProgram::Acp { permissions, .. } => AgentProtocol::Acp(*permissions),
         }
     }
 
@@ -114,6 +159,13 @@ impl AgentProgram {
                 access,
                 settings,
             } => (*preset, *access, *settings),
+            AgentProgram::Acp { command, .. } => {
+                let (program, arguments) = command.split_first().ok_or_else(|| {
+                    let message = "the command of the backend is empty";
+                    BackendError::terminal(message).code("cli_command")
+                })?;
+                return Ok(ShellCommand::without_shell(program, arguments));
+            }
             AgentProgram::Command { command, .. } => {
                 let command = ShellCommand::new(command);
                 return Ok(match session {

@@ -5,19 +5,21 @@ use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use orchestra_config::Chosen;
-use orchestra_engine::process::{Exit, OutputStream, ProcessError, ToolOutput};
-use orchestra_engine::{BackendError, CodergenReply, Fidelity, ModelCall, StageContext, Usage};
+use orchestra_engine::process::{Exit, OutputStream, ProcessError, ShellCommand, ToolOutput};
+use orchestra_engine::{BackendError, CodergenReply, Fidelity, ModelCall, Usage};
 use tokio::sync::mpsc;
 
 use crate::cli_backend::{CliBackend, CliCall};
-use crate::coding_agents::event::{AgentEvent, AgentParser, ToolEnding};
+use crate::coding_agents::acp::{self, AcpError, AcpStage};
+use crate::coding_agents::event::AgentParser;
+use crate::coding_agents::listener::{Listener, OutputPart};
 use crate::coding_agents::presets;
-use crate::coding_agents::program::AgentProgram;
-use crate::coding_agents::sessions::{AgentSession, AgentSessions, interrupted, note};
+use crate::coding_agents::program::{AgentProgram, AgentProtocol};
+use crate::coding_agents::sessions::{AgentSession, AgentSessions, SessionKeeper, interrupted};
 use crate::coding_agents::transcript::Transcript;
 use crate::driver::ConversationDriver;
 use crate::model::TokenUsage;
-use crate::threads::{EarlierConversation, keeps_conversations};
+use crate::threads::EarlierConversation;
 use crate::tools::error_line;
 
 /// Maximum length of a line of output, in bytes. A longer line is not an event.
@@ -158,40 +160,41 @@ impl AgentTask<'_> {
         let began = Instant::now();
         let counted = continued.map_or(TokenUsage::default(), |session| session.counted);
         let id = continued.map(|session| session.session.as_str());
-        let (sender, mut lines) = mpsc::unbounded_channel();
-        let mut parser = self.agent.parser();
-        let command = self.program.prepare(self.agent.command(call, id)?, call)?;
-        let command = command
-            .capture_limit(MAX_OUTPUT_BYTES)
-            .line_limit(MAX_LINE_BYTES)
-            .on_line(move |stream, line| {
-                for part in read_line(&mut *parser, stream, line) {
-                    // Nobody receives it if the stage was cancelled.
-                    let _ = sender.send(part);
-                }
-            });
         let mut listener = Listener::new(&self.driver.stage);
-        let mut running = pin!(command.run());
-        let output = loop {
-            tokio::select! {
-                biased;
-                Some(part) = lines.recv() => {
-                    if let Some(session) = listener.on(part) {
-                        self.keep(session, counted, sessions, true).await;
-                    }
-                }
-                output = &mut running => break output,
-            }
+        let command = self.program.prepare(self.agent.command(call, id)?, call)?;
+        let command = command.capture_limit(MAX_OUTPUT_BYTES).line_limit(MAX_LINE_BYTES);
+        let mut keeper = SessionKeeper {
+            stage: &self.driver.stage,
+            agent: self.agent.name(),
+            folder: &self.folder,
+            counted,
+            sessions: self.agent.has_sessions().then_some(sessions),
         };
-        while let Ok(part) = lines.try_recv() {
-            if let Some(session) = listener.on(part) {
-                self.keep(session, counted, sessions, true).await;
+        let protocol = self.agent.protocol();
+        let is_told_to_end = matches!(protocol, AgentProtocol::Acp(_));
+        let output = match protocol {
+            AgentProtocol::Acp(permissions) => {
+                let work = AcpStage {
+                    stage: &self.driver.stage,
+                    agent: self.agent.name(),
+                    permissions,
+                    folder: &self.folder,
+                    prompt: &call.text(),
+                    model: call.model.as_deref(),
+                    session: id,
+                };
+                match acp::run(command, &work, &mut listener, &mut keeper).await {
+                    Ok(output) => Ok(output),
+                    Err(AcpError::Process(error)) => Err(error),
+                    Err(AcpError::Stage(error)) => return Err(error),
+                }
             }
-        }
+            AgentProtocol::Lines(parser) => self.follow(command, parser, &mut listener, &mut keeper).await,
+        };
         let output = output.map_err(|error| self.start_error(error))?;
         let transcript = listener.transcript;
         if let (Some(session), Some((_, _, all))) = (&transcript.session, transcript.usage(counted)) {
-            self.keep(session.clone(), all, sessions, false).await;
+            keeper.count(session, all);
         }
         Ok(Ended {
             output,
@@ -199,25 +202,43 @@ impl AgentTask<'_> {
             counted,
             model: call.model.clone(),
             duration: began.elapsed(),
+            is_told_to_end,
         })
     }
 
-    /// Stores a session for the stages that continue it, and in a note of this stage.
-    async fn keep(&self, session: String, counted: TokenUsage, sessions: &mut AgentSessions, noted: bool) {
-        let stage = &self.driver.stage;
-        let session = AgentSession {
-            agent: self.agent.name().to_owned(),
-            folder: self.folder.clone(),
-            session,
-            counted,
+    /// Runs the program until it ends. Stores its session as soon as it is known.
+    async fn follow(
+        &self,
+        command: ShellCommand,
+        mut parser: Box<dyn AgentParser>,
+        listener: &mut Listener<'_>,
+        keeper: &mut SessionKeeper<'_>,
+    ) -> Result<ToolOutput, ProcessError> {
+        let (sender, mut lines) = mpsc::unbounded_channel();
+        let command = command.on_line(move |stream, line| {
+            for part in read_line(&mut *parser, stream, line) {
+                // Nobody receives it if the stage was cancelled.
+                let _ = sender.send(part);
+            }
+        });
+        let mut running = pin!(command.run());
+        let output = loop {
+            tokio::select! {
+                biased;
+                Some(part) = lines.recv() => {
+                    if let Some(session) = listener.on(part) {
+                        keeper.keep(session).await;
+                    }
+                }
+                output = &mut running => break output,
+            }
         };
-        if self.agent.has_sessions() && keeps_conversations(stage) {
-            sessions.add(session.clone());
-            sessions.keep(stage);
+        while let Ok(part) = lines.try_recv() {
+            if let Some(session) = listener.on(part) {
+                keeper.keep(session).await;
+            }
         }
-        if noted {
-            stage.note(note(&session)).await;
-        }
+        output
     }
 
     fn start_error(&self, error: ProcessError) -> BackendError {
@@ -236,13 +257,6 @@ impl AgentTask<'_> {
     }
 }
 
-/// A part of the output.
-pub(super) enum OutputPart {
-    Event(AgentEvent),
-    /// A line for people.
-    Line(String),
-}
-
 pub(super) fn read_line(parser: &mut dyn AgentParser, stream: OutputStream, line: &str) -> Vec<OutputPart> {
     if stream == OutputStream::Stderr {
         return match parser.error_line(line) {
@@ -259,55 +273,6 @@ pub(super) fn read_line(parser: &mut dyn AgentParser, stream: OutputStream, line
     parser.event(&value).into_iter().map(OutputPart::Event).collect()
 }
 
-/// Follows the events of an agent.
-struct Listener<'a> {
-    stage: &'a StageContext,
-    transcript: Transcript,
-    text: orchestra_engine::TextStream,
-    /// The time of the latest event.
-    latest: Instant,
-}
-
-impl Listener<'_> {
-    fn new(stage: &StageContext) -> Listener<'_> {
-        Listener {
-            stage,
-            transcript: Transcript::default(),
-            text: stage.text(),
-            latest: Instant::now(),
-        }
-    }
-
-    /// Processes a part of the output. Returns the session if it became known.
-    fn on(&mut self, part: OutputPart) -> Option<String> {
-        let event = match part {
-            OutputPart::Event(event) => event,
-            OutputPart::Line(line) => {
-                self.transcript.complain(line);
-                return None;
-            }
-        };
-        match &event {
-            AgentEvent::Tool(end) => {
-                let error = match &end.result {
-                    ToolEnding::Succeeded => None,
-                    ToolEnding::Failed(reason) => Some(reason.clone()),
-                    ToolEnding::Denied(reason) => Some(format!("denied: {reason}")),
-                };
-                self.stage
-                    .record_tool_call(&end.tool, None, self.latest.elapsed(), error.as_deref());
-            }
-            AgentEvent::Text(text) | AgentEvent::Piece(text) => self.text.push(text),
-            _ => {}
-        }
-        self.latest = Instant::now();
-        let before = self.transcript.session.clone();
-        self.transcript.apply(event);
-        let session = &self.transcript.session;
-        session.clone().filter(|_| *session != before)
-    }
-}
-
 /// A program that ended.
 struct Ended {
     output: ToolOutput,
@@ -316,6 +281,8 @@ struct Ended {
     counted: TokenUsage,
     model: Option<String>,
     duration: Duration,
+    /// Whether the agent ends only when it is told to.
+    is_told_to_end: bool,
 }
 
 impl Ended {
@@ -376,6 +343,16 @@ impl Ended {
 
     fn answer(&self, task: &AgentTask<'_>) -> Result<String, BackendError> {
         let name = task.agent.name();
+        let help = task.agent.help_for_denied();
+        // Such an agent waits for its next prompt when it has answered, and is ended.
+        if self.is_told_to_end && self.output.exit != Exit::TimedOut {
+            if let Some(failure) = self.transcript.failure(name) {
+                return Err(failure);
+            }
+            if self.transcript.has_ended() {
+                return self.transcript.answer(name, help);
+            }
+        }
         match self.output.exit {
             Exit::Code(code) => {
                 if let Some(failure) = self.transcript.failure(name) {
@@ -388,11 +365,11 @@ impl Ended {
                 if code != 0 {
                     return Err(self.transcript.exit_failure(name, &format!("exit code {code}")));
                 }
-                self.transcript.answer(name, task.agent.access())
+                self.transcript.answer(name, help)
             }
             _ => {
                 task.program.check_exit(&self.output)?;
-                self.transcript.answer(name, task.agent.access())
+                self.transcript.answer(name, help)
             }
         }
     }

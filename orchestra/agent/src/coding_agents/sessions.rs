@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::model::TokenUsage;
+use crate::threads::keeps_conversations;
 
 /// Maximum size of the sessions that are read, in bytes.
 const MAX_BYTES: usize = 1 << 20;
@@ -84,8 +85,51 @@ impl AgentSessions {
     }
 }
 
+/// Stores the session of a stage that runs.
+pub(crate) struct SessionKeeper<'a> {
+    pub(crate) stage: &'a StageContext,
+    pub(crate) agent: &'a str,
+    pub(crate) folder: &'a str,
+    /// The tokens of the session that were counted before.
+    pub(crate) counted: TokenUsage,
+    /// The sessions of the thread. `None` if the agent cannot continue one.
+    pub(crate) sessions: Option<&'a mut AgentSessions>,
+}
+
+impl SessionKeeper<'_> {
+    /// Stores a session for the stages that continue it, and in a note of this stage.
+    pub(crate) async fn keep(&mut self, session: String) {
+        let session = self.session(session, self.counted);
+        self.share(session.clone());
+        self.stage.note(note(&session)).await;
+    }
+
+    /// Stores the tokens of a session for the stages that continue it.
+    pub(crate) fn count(&mut self, session: &str, counted: TokenUsage) {
+        self.share(self.session(session.to_owned(), counted));
+    }
+
+    fn session(&self, session: String, counted: TokenUsage) -> AgentSession {
+        AgentSession {
+            agent: self.agent.to_owned(),
+            folder: self.folder.to_owned(),
+            session,
+            counted,
+        }
+    }
+
+    fn share(&mut self, session: AgentSession) {
+        if let Some(sessions) = &mut self.sessions
+            && keeps_conversations(self.stage)
+        {
+            sessions.add(session);
+            sessions.keep(self.stage);
+        }
+    }
+}
+
 /// Returns the note that holds the session of a stage.
-pub(crate) fn note(session: &AgentSession) -> Value {
+fn note(session: &AgentSession) -> Value {
     json!({"coding_agent": session})
 }
 

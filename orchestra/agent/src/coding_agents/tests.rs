@@ -11,8 +11,9 @@ use serde_json::json;
 use crate::coding_agents::event::AgentParser;
 use crate::coding_agents::invocation::StartRequest;
 use crate::coding_agents::json_lines::{LineParser, LinePointers};
+use crate::coding_agents::listener::OutputPart;
 use crate::coding_agents::presets::{invocation, parser};
-use crate::coding_agents::runner::{OutputPart, read_line};
+use crate::coding_agents::runner::read_line;
 use crate::coding_agents::transcript::Transcript;
 use crate::model::TokenUsage;
 
@@ -53,7 +54,7 @@ fn transcript(preset: Preset, files: &[&str]) -> Transcript {
 fn failure(preset: Preset, files: &[&str]) -> (String, String, FailureCategory) {
     let transcript = transcript(preset, files);
     let failed = transcript.failure(preset.word());
-    let error = failed.or_else(|| transcript.answer(preset.word(), Access::Read).err());
+    let error = failed.or_else(|| transcript.answer(preset.word(), "help").err());
     let error = error.unwrap_or_else(|| panic!("{preset} {files:?} is no failure"));
     (
         error.code.clone().unwrap_or_default(),
@@ -67,7 +68,7 @@ fn an_edit_is_a_success_with_its_answer_session_and_tokens() {
     for preset in ALL {
         let transcript = transcript(preset, &["success.jsonl"]);
         assert!(transcript.failure("x").is_none(), "{preset}");
-        let answer = transcript.answer("x", Access::Write).unwrap();
+        let answer = transcript.answer("x", "help").unwrap();
         assert_eq!(answer, "I wrote hello.txt.", "{preset}");
         assert!(transcript.session.is_some(), "{preset}");
         let (tokens, cost, _) = transcript.usage(TokenUsage::default()).unwrap();
@@ -87,7 +88,7 @@ fn an_edit_is_a_success_with_its_answer_session_and_tokens() {
 #[test]
 fn a_patch_is_an_edit() {
     let transcript = transcript(Preset::Codex, &["denied-patch.stderr", "patch.jsonl"]);
-    let denied = transcript.answer("codex", Access::Write).unwrap_err();
+    let denied = transcript.answer("codex", "help").unwrap_err();
     assert!(denied.message.contains("`apply_patch`"), "{}", denied.message);
 }
 
@@ -200,7 +201,7 @@ fn output_that_is_cut_is_a_failure() {
             let (mut parser, mut transcript) = (parser(preset), Transcript::default());
             let cut = lines[..length].join("\n");
             read(&mut *parser, &mut transcript, OutputStream::Stdout, &cut);
-            let error = transcript.answer("x", Access::Write).unwrap_err();
+            let error = transcript.answer("x", "help").unwrap_err();
             assert_eq!(
                 error.code.as_deref(),
                 Some("cli_output"),
@@ -334,11 +335,11 @@ fn another_agent_is_read_by_pointers() {
         "{\"type\":\"start\",\"session\":{\"id\":\"s1\"}}\n{\"type\":\"progress\",\"text\":\"Half.\"}\n";
     read(&mut parser, &mut transcript, OutputStream::Stdout, begin);
     assert_eq!(transcript.session.as_deref(), Some("s1"));
-    let error = transcript.answer("own", Access::Write).unwrap_err();
+    let error = transcript.answer("own", "help").unwrap_err();
     assert_eq!(error.code.as_deref(), Some("cli_output"));
     let end = r#"{"type":"result","text":"Done.","usage":{"in":7,"out":3}}"#;
     read(&mut parser, &mut transcript, OutputStream::Stdout, end);
-    assert_eq!(transcript.answer("own", Access::Write).unwrap(), "Done.");
+    assert_eq!(transcript.answer("own", "help").unwrap(), "Done.");
     let (tokens, ..) = transcript.usage(TokenUsage::default()).unwrap();
     assert_eq!((tokens.input, tokens.output), (7, 3));
     let failed = r#"{"type":"result","is_error":true,"text":"429 too many"}"#;

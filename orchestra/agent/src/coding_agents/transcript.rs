@@ -1,6 +1,5 @@
 //! What a coding agent did, and whether it did its work.
 
-use orchestra_config::Access;
 use orchestra_engine::BackendError;
 
 use crate::coding_agents::event::{AgentEvent, AgentUsage, ToolEnd, ToolEnding, ToolKind, UsageScope, says};
@@ -135,6 +134,11 @@ impl Transcript {
         Some((own, cost, tokens))
     }
 
+    /// Returns whether the agent reported the end of its work.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
     /// Returns the failure that the agent reported.
     pub(crate) fn failure(&self, name: &str) -> Option<BackendError> {
         let (reason, status) = self.failure.as_ref()?;
@@ -160,13 +164,13 @@ impl Transcript {
     ///
     /// # Errors
     /// The agent did not report the end of its work, gave no answer, or was denied a change.
-    pub(crate) fn answer(&self, name: &str, access: Access) -> Result<String, BackendError> {
+    pub(crate) fn answer(&self, name: &str, help: &str) -> Result<String, BackendError> {
         if !self.has_ended {
             let how = "it ended without the event that ends its work";
             return Err(self.exit_failure(name, how).code("cli_output"));
         }
         if let Some(denied) = self.denied.first() {
-            return Err(refusal(name, denied, access));
+            return Err(refusal(name, denied, help));
         }
         if self.answer.trim().is_empty() {
             let message = format!("`{name}` gave an empty answer");
@@ -193,7 +197,7 @@ fn overcomes(done: &ToolEnd, denied: &ToolEnd) -> bool {
     names(done, denied) || names(denied, done)
 }
 
-fn refusal(name: &str, denied: &ToolEnd, access: Access) -> BackendError {
+fn refusal(name: &str, denied: &ToolEnd, help: &str) -> BackendError {
     let ToolEnding::Denied(reason) = &denied.result else {
         return BackendError::terminal(format!("`{name}` was denied a tool call")).code("cli_denied");
     };
@@ -201,10 +205,6 @@ fn refusal(name: &str, denied: &ToolEnd, access: Access) -> BackendError {
     let target = denied.target.as_ref().map_or(String::new(), |target| {
         format!(" of `{}`", line_start(target, 200).0)
     });
-    let help = match access {
-        Access::Read => "its backend has `access: read`; ask it for an answer only, or set `access: write`",
-        Access::Write => "it may only change files of its folder; ask it for nothing else",
-    };
     let message = format!(
         "`{name}` was denied `{}`{target} and did not overcome it ({help}): {reason}",
         denied.tool
@@ -299,9 +299,7 @@ mod tests {
         events.into_iter().for_each(|event| transcript.apply(event));
         transcript.apply(AgentEvent::Text("Done.".to_owned()));
         transcript.apply(AgentEvent::Ended);
-        transcript
-            .answer("agent", Access::Write)
-            .map_err(|error| error.code)
+        transcript.answer("agent", "help").map_err(|error| error.code)
     }
 
     #[test]

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use orchestra_config::{
-    Agent, BackendKind, CONFIGURATION_FILE, Mode, Project, Resolution, ResolveOptions, Sources, UserFiles,
+    Agent, BackendKind, CONFIGURATION_FILE, Mode, Permissions, Project, Resolution, ResolveOptions, Sources,
+    UserFiles,
 };
 use orchestra_engine::{
     CompiledConfiguration, Disk, EngineBuilder, EnvironmentSecrets, StageText, listed_variables,
@@ -14,6 +15,7 @@ use orchestra_graph::{Analysis, ChildReader, Loaded, Pipeline, ReadError, Report
 
 use crate::args::Format;
 use crate::error::{CliError, Exit};
+use crate::project::asking::AskingStages;
 use crate::project::root::find_above;
 use crate::report::diagnostics::print_report;
 use crate::report::progress::SharedProgress;
@@ -261,7 +263,7 @@ impl ProjectAgents {
         pipeline: &SharedPipeline,
         shown: &Arc<SharedProgress>,
     ) -> EngineBuilder {
-        let talking = self.interactive_stages(pipeline);
+        let talking = self.asking_stages(pipeline).talking;
         if talking.is_empty() {
             return builder;
         }
@@ -273,18 +275,25 @@ impl ProjectAgents {
         })
     }
 
-    /// Returns the stages in which a person talks with the model.
-    pub(crate) fn interactive_stages(&self, pipeline: &Pipeline) -> Vec<String> {
-        let resolution = self.resolve(pipeline);
-        let talking = resolution
-            .stages
-            .iter()
-            .filter(|stage| stage.mode.value == Mode::Interactive);
-        let mut nodes: Vec<String> = talking.map(|stage| stage.node.clone()).collect();
-        // Stages of child pipelines talk at the same terminal.
-        let children = pipeline.children.iter();
-        nodes.extend(children.flat_map(|child| self.interactive_stages(&child.pipeline)));
-        nodes
+    /// Returns the model stages that ask a person.
+    pub(crate) fn asking_stages(&self, pipeline: &Pipeline) -> AskingStages {
+        let mut asking = AskingStages::default();
+        for stage in self.resolve(pipeline).stages {
+            let backend = self.project.configuration.backends.get(&stage.backend.value);
+            let permissions = backend.and_then(|backend| backend.value.asked_permissions());
+            if stage.mode.value == Mode::Interactive {
+                asking.talking.push(stage.node);
+            } else if permissions == Some(Permissions::Ask) {
+                asking.permitting.push(stage.node);
+            }
+        }
+        // Stages of child pipelines ask at the same terminal.
+        for child in pipeline.children.iter() {
+            let AskingStages { talking, permitting } = self.asking_stages(&child.pipeline);
+            asking.talking.extend(talking);
+            asking.permitting.extend(permitting);
+        }
+        asking
     }
 }
 

@@ -1,6 +1,7 @@
 //! Pipelines and their project: the configuration, its agents and its repositories.
 
 pub(crate) mod agents;
+pub(crate) mod asking;
 pub(crate) mod files;
 pub(crate) mod lock;
 pub(crate) mod pages;

@@ -11,6 +11,7 @@ use orchestra_graph::{Pipeline, kind};
 use orchestra_testkit::{answered_gate, check_answer, gate_question};
 
 use crate::error::CliError;
+use crate::project::asking::AskingStages;
 use crate::runs::Runs;
 
 /// Answers the questions of a run that its script does not answer. Silence never approves.
@@ -40,7 +41,7 @@ impl<C: Interviewer> Interviewer for Answers<C> {
 pub(crate) fn parse_answers(
     pairs: &[String],
     pipeline: &Pipeline,
-    talking: &[String],
+    asking: &AskingStages,
 ) -> Result<QueueInterviewer, CliError> {
     let mut queue = QueueInterviewer::new();
     for pair in pairs {
@@ -52,9 +53,9 @@ pub(crate) fn parse_answers(
                 let message = format!("`{}` does not finish a merge", choice.escape_debug());
                 return Err(CliError::usage("unknown_choice", message).help(MERGE_CHOICES));
             }
-        } else if talking.iter().any(|stage| stage == node) {
+        } else if asking.talking.iter().any(|stage| stage == node) {
             ChatTurn::parse(choice).map_err(|refused| CliError::usage("unknown_command", refused))?;
-        } else {
+        } else if !asking.permitting.iter().any(|stage| stage == node) {
             let question = answered_gate(pipeline, node)?;
             check_answer(&question, &answer, &[])?;
         }

@@ -80,11 +80,10 @@ impl RunSession<'_> {
             Some(_) => None,
             None => self.agents.as_ref(),
         };
-        let talking = backend.map_or_else(Vec::new, |agents| {
-            agents.interactive_stages(self.entry.pipeline())
-        });
+        let asking = backend.map(|agents| agents.asking_stages(self.entry.pipeline()));
+        let asking = asking.unwrap_or_default();
         let answers = Answers {
-            given: parse_answers(&self.answers.answer, self.entry.pipeline(), &talking)?,
+            given: parse_answers(&self.answers.answer, self.entry.pipeline(), &asking)?,
             approve: self.answers.auto_approve,
             console: Console::new(terminal, shown.clone())
                 .with_answer_command(answer_command, self.answers.wait),

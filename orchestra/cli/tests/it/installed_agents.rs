@@ -81,6 +81,68 @@ fn project(agent: &str, files: &[(&str, String)]) -> Scratch {
     scratch
 }
 
+/// Lets an agent write a file by the Agent Client Protocol, and denies it the same.
+fn asks_for_permission(agent: &'static str, command: &str, model: &str, tool: &'static str, tokens: u64) {
+    if !is_asked_for(agent) {
+        let reason = format!("`ORCHESTRA_REAL_AGENTS` does not name {agent}");
+        return skip_test(&format!("the installed agent {agent}"), &reason);
+    }
+    let gemini = r#"{"security":{"auth":{"selectedType":"gemini-api-key"}}}"#.to_owned();
+    let scratch = project(agent, &[(".gemini/settings.json", gemini)]);
+    let file = scratch.path("hello.txt").display().to_string();
+    let arguments = format!(r#"{{"file_path": "{file}", "filePath": "{file}", "content": "hi\n"}}"#);
+    let server = server(tool, arguments.leak());
+    let open_code = format!(
+        r#"{{"permission":{{"edit":"ask"}},"provider":{{"x":{{"npm":"@ai-sdk/openai-compatible","options":{{"baseURL":"{}","apiKey":"{CANARY}"}},"models":{{"m":{{"name":"m"}}}}}}}}}}"#,
+        server.base(Wire::OpenAi)
+    );
+    let run = |permissions: &str| {
+        scratch.write(
+            "orchestra.yaml",
+            format!(
+                "backend: editor\nbackends:\n  editor: {{kind: acp, command: {command}, permissions: {permissions}, timeout: 2m, \
+                 environment: [GEMINI_API_KEY, GOOGLE_GEMINI_BASE_URL, OPENCODE_CONFIG_CONTENT]}}\n"
+            ),
+        );
+        scratch.write(
+            "p.dot",
+            format!("digraph {{ start -> work -> exit; work [prompt=\"Write hello.\"{model}] }}"),
+        );
+        let mut command = scratch.command(&["run", "p.dot", "--json"]);
+        command
+            .env("HOME", scratch.path("home"))
+            .env("TMPDIR", scratch.path("home"))
+            .env("GEMINI_API_KEY", CANARY)
+            .env("GOOGLE_GEMINI_BASE_URL", server.base(Wire::Anthropic))
+            .env("OPENCODE_CONFIG_CONTENT", &open_code);
+        crate::support::done(command.output().unwrap())
+    };
+    let denied = run("deny");
+    assert_eq!(denied.code, 1, "{agent}: {}{}", denied.stdout, denied.stderr);
+    assert!(
+        denied.stdout.contains("permissions: deny"),
+        "{agent}: {}",
+        denied.stdout
+    );
+    assert!(!scratch.path("hello.txt").exists(), "{agent}");
+    let allowed = run("allow");
+    assert_eq!(allowed.code, 0, "{agent}: {}{}", allowed.stdout, allowed.stderr);
+    assert_eq!(scratch.read("hello.txt"), "hi\n", "{agent}");
+    let used = &allowed.result()["usage"]["input_tokens"];
+    assert_eq!(*used, tokens, "{agent}: {}", allowed.stdout);
+}
+
+#[test]
+fn gemini_asks_for_permission() {
+    asks_for_permission("gemini", "[gemini, --acp, -m, m]", "", "write_file", 200);
+}
+
+#[test]
+fn opencode_asks_for_permission() {
+    // It reports the tokens of its last call.
+    asks_for_permission("opencode", "[opencode, acp]", ", llm_model=\"x/m\"", "write", 100);
+}
+
 struct Installed {
     agent: &'static str,
     model: &'static str,
@@ -132,6 +194,8 @@ fn writes_and_is_denied(installed: &Installed) {
         let mut command = scratch.command(&["run", "p.dot", "--json"]);
         command
             .env("HOME", scratch.path("home"))
+            // A codex that is killed leaves empty folders in the temporary one.
+            .env("TMPDIR", scratch.path("home"))
             .env("OPENAI_API_KEY", CANARY)
             .env("ANTHROPIC_API_KEY", CANARY)
             .env("ANTHROPIC_BASE_URL", &anthropic)

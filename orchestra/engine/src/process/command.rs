@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
-use std::io;
+use std::io::{self, PipeWriter};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -21,6 +21,13 @@ use crate::redact::Redactor;
 const SHELL: &str = "/bin/sh";
 #[cfg(windows)]
 const SHELL: &str = "cmd";
+
+/// The standard input of a command.
+pub(super) enum CommandInput {
+    Bytes(Vec<u8>),
+    /// A function that gets the pipe.
+    Pipe(Box<dyn FnOnce(PipeWriter) + Send>),
+}
 
 /// A shell command, run by `sh -c`, on Windows by `cmd /C`.
 ///
@@ -61,7 +68,7 @@ pub struct ShellCommand {
     pub(super) cancel: Option<CancellationToken>,
     pub(super) on_line: Option<OnLine>,
     pub(super) line_limit: usize,
-    pub(super) input: Option<Vec<u8>>,
+    pub(super) input: Option<CommandInput>,
     pub(super) redactor: Option<Redactor>,
     /// The run that the command belongs to. Only the owner of the run starts it.
     pub(super) run: Option<RunOwnership>,
@@ -247,7 +254,30 @@ impl ShellCommand {
     /// # }).unwrap();
     /// ```
     pub fn input(mut self, bytes: impl Into<Vec<u8>>) -> Self {
-        self.input = Some(bytes.into());
+        self.input = Some(CommandInput::Bytes(bytes.into()));
+        self
+    }
+
+    /// Sets a function that gets the pipe of the standard input as soon as the command has started, for a command that
+    /// is talked to while it runs. The input ends when the pipe is dropped. A command that does not read lets writers
+    /// wait, so write to the pipe on a thread of its own. Replaces an [input](Self::input).
+    ///
+    /// ```
+    /// use std::io::Write as _;
+    /// use orchestra_engine::process::ShellCommand;
+    ///
+    /// # #[cfg(unix)]
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let echoed = ShellCommand::new("read name; echo \"hello, $name\"")
+    ///     .input_pipe(|mut pipe| drop(std::thread::spawn(move || writeln!(pipe, "Ada"))))
+    ///     .run()
+    ///     .await?;
+    /// assert_eq!(echoed.stdout, "hello, Ada\n");
+    /// # Ok::<(), orchestra_engine::process::ProcessError>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn input_pipe(mut self, take: impl FnOnce(PipeWriter) + Send + 'static) -> Self {
+        self.input = Some(CommandInput::Pipe(Box::new(take)));
         self
     }
 

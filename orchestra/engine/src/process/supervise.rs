@@ -13,7 +13,7 @@ use rustix::process::Signal;
 use tokio::sync::oneshot;
 
 use super::capture::CHUNK;
-use super::command::ShellCommand;
+use super::command::{CommandInput, ShellCommand};
 use super::descendants::Descendants;
 use super::handle::Handle;
 use super::mark::Engine;
@@ -122,10 +122,18 @@ impl Tool {
             let lost = command.permitted().err();
             lost.unwrap_or_else(|| command.start_error(error))
         })?;
-        let input = pipes.stdin.zip(command.input.take());
-        let input = input.map(|(pipe, bytes)| Input::new(pipe, bytes)).transpose();
+        let input = match (pipes.stdin, command.input.take()) {
+            (Some(pipe), Some(CommandInput::Bytes(bytes))) => Input::new(pipe, bytes),
+            (Some(pipe), Some(CommandInput::Pipe(take))) => {
+                // A command that stops reading must not end this program by SIGPIPE.
+                let ignored = unix::ignore_closed_pipes();
+                take(pipe);
+                ignored.map(|()| None)
+            }
+            _ => Ok(None),
+        };
         Ok(Self {
-            input: input.map_err(ShellCommand::spawn_error)?.flatten(),
+            input: input.map_err(ShellCommand::spawn_error)?,
             stdout: Some(pipes.stdout),
             stderr: Some(pipes.stderr),
             leader,

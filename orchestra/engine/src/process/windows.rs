@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 
 use super::capture::CHUNK;
-use super::command::ShellCommand;
+use super::command::{CommandInput, ShellCommand};
 use super::output::{Exit, OutputStream, ProcessError, ToolOutput};
 use super::streams::Streams;
 
@@ -34,7 +34,18 @@ pub(super) async fn run(mut command: ShellCommand) -> Result<ToolOutput, Process
     prepared.wrap(KillOnDrop).wrap(JobObject);
     let started = Instant::now();
     let mut job = prepared.spawn().map_err(|error| command.start_error(error))?;
-    let input = job.stdin().take().zip(command.input.take());
+    let input = match (job.stdin().take(), command.input.take()) {
+        (Some(pipe), Some(CommandInput::Bytes(bytes))) => Some((pipe, bytes)),
+        (Some(pipe), Some(CommandInput::Pipe(take))) => {
+            take(
+                pipe.into_owned_handle()
+                    .map_err(ShellCommand::spawn_error)?
+                    .into(),
+            );
+            None
+        }
+        _ => None,
+    };
     let mut output = Output {
         stdout: job.stdout().take(),
         stderr: job.stderr().take(),

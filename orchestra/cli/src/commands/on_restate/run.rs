@@ -249,9 +249,8 @@ impl Source {
         let Some(pipeline) = &self.pipeline else {
             return unchecked_answers(options);
         };
-        let talking = self.agents.as_ref();
-        let talking = talking.map_or_else(Vec::new, |agents| agents.interactive_stages(pipeline));
-        parse_answers(&options.answer, pipeline, &talking)
+        let asking = self.agents.as_ref().map(|agents| agents.asking_stages(pipeline));
+        parse_answers(&options.answer, pipeline, &asking.unwrap_or_default())
     }
 }
 
