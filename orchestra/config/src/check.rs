@@ -7,6 +7,7 @@ use crate::backend_check::check_backend;
 use crate::command_tool::check_tool;
 use crate::decode::{Decode, Diagnostics, FileRules};
 use crate::located::Located;
+use crate::mcp::check_servers;
 use crate::model_chain::ModelChain;
 use crate::rules;
 use crate::settings::{Configuration, ProviderKind};
@@ -68,6 +69,7 @@ fn check(configuration: &Configuration, diagnostics: &mut Diagnostics) {
         check_tool(name, tool, diagnostics);
     }
     workspace::check(&configuration.workspace, diagnostics);
+    check_servers(configuration, diagnostics);
     variables(&configuration.environment, diagnostics);
     for folder in &configuration.prompts.folders {
         if folder.trim().is_empty() || folder.contains('\0') {
@@ -247,7 +249,7 @@ fn backends(configuration: &Configuration, diagnostics: &mut Diagnostics) {
     }
 }
 
-fn variables(names: &[Located<String>], diagnostics: &mut Diagnostics) {
+pub(crate) fn variables(names: &[Located<String>], diagnostics: &mut Diagnostics) {
     for name in names {
         variable_name(name, diagnostics);
         if GIT_VARIABLES.iter().any(|known| known.eq_ignore_ascii_case(name)) {
@@ -263,7 +265,7 @@ fn variables(names: &[Located<String>], diagnostics: &mut Diagnostics) {
     }
 }
 
-fn variable_name(name: &Located<String>, diagnostics: &mut Diagnostics) {
+pub(crate) fn variable_name(name: &Located<String>, diagnostics: &mut Diagnostics) {
     let head = name
         .bytes()
         .next()

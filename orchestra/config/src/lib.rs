@@ -24,6 +24,8 @@
 //! - `program_command`: the commands of their programs.
 //! - `backend`: the settings of backends.
 //! - `model_chain`: the models that an alias stands for.
+//! - `mcp`: the settings of MCP servers, and their consistency checks.
+//! - `mcp_lock`: the lock file of MCP servers.
 //! - `settings`: the settings of `orchestra.yaml` as types.
 //! - `located`: values with their spans.
 //! - `rules`: the rules that this crate checks, with their explanation pages.
@@ -47,6 +49,7 @@
 //! - `limits`: limits on the size and the nesting of a template.
 //! - `template_check`: checks of the syntax and the names of a template.
 //! - `project`: a configuration with its path.
+//! - `mcp_check`: the check of the tools of MCP servers against the lock file.
 //! - `resolve`: the entry points of resolution.
 //! - `stage`: the resolver's view of a pipeline.
 //! - `template_names`: the names that the templates of a pipeline may use.
@@ -79,6 +82,9 @@ mod growth;
 mod layers;
 mod limits;
 mod located;
+mod mcp;
+mod mcp_check;
+mod mcp_lock;
 mod model_chain;
 mod names;
 mod program_command;
@@ -115,6 +121,8 @@ pub use backend::{
 pub use files::{CONFIGURATION_FILE, FileUse, Sources, paths_above};
 pub use layers::{LayerKind, LayerUse};
 pub use located::{Located, Names};
+pub use mcp::{McpScope, McpServer};
+pub use mcp_lock::{LockedMcpTool, MCP_LOCK_FILE, McpLock, McpLockError};
 pub use model_chain::{Fallback, ModelChain};
 pub use names::{BUILT_IN_TOOLS, READ_ONLY_TOOLS, tool_name};
 pub use orchestra_graph::DEFAULT_BRANCH_PREFIX;

@@ -100,8 +100,8 @@ impl Configuration {
         names
     }
 
-    /// Returns the sorted names of all tools: the built-in ones, those of the file, and those of each repository as
-    /// `REPOSITORY:TOOL`.
+    /// Returns the sorted names of all tools: the built-in ones, those of the file, those of each repository as
+    /// `REPOSITORY:TOOL`, and those of each MCP server as `SERVER:TOOL`.
     pub fn tool_names(&self) -> Vec<String> {
         let built_in = BUILT_IN_TOOLS.iter().map(|name| (*name).to_owned());
         let mut names: Vec<String> = built_in
@@ -113,12 +113,17 @@ impl Configuration {
             let tools = BUILT_IN_TOOLS.iter().copied().chain(own);
             names.extend(tools.map(|tool| tool_name(&format!("{repository}:{tool}"))));
         }
+        for (server, settings) in &self.mcp_servers {
+            let tools = settings.tools.iter();
+            names.extend(tools.map(|tool| tool_name(&format!("{server}:{}", tool.value))));
+        }
         names.sort_unstable();
         names.dedup();
         names
     }
 
-    /// Returns whether a tool is known to change nothing: a read-only built-in tool, or a command with `read_only`.
+    /// Returns whether a tool is known to change nothing: a read-only built-in tool, a command with `read_only`, or a
+    /// tool that an MCP server lists as `read_only`.
     ///
     /// ```
     /// use orchestra_config::Configuration;
@@ -129,6 +134,9 @@ impl Configuration {
     /// ```
     pub fn tool_is_read_only(&self, name: &str) -> bool {
         let name = tool_name(name);
+        if let Some((_, server, tool)) = self.mcp_tool(&name) {
+            return server.read_only.iter().any(|known| known.value == tool);
+        }
         let (repository, tool) = match name.split_once(':') {
             Some((repository, tool)) => (Some(repository), tool),
             None => (None, name.as_str()),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use orchestra_graph::{ChildReader, Diagnostic, ReadError, Report, Source, Span};
 
+use crate::mcp_check::ProjectLock;
 use crate::rules;
 use crate::settings::{Agent, Configuration};
 use crate::tree::MAX_BYTES;
@@ -29,6 +30,8 @@ pub struct Project {
     pub path: Option<String>,
     /// The diagnostics of the file.
     pub report: Report,
+    /// The lock file of the MCP servers; `None` for a configuration without servers.
+    pub(crate) mcp: Option<ProjectLock>,
 }
 
 /// Returns a project without a configuration file, in which nothing is set.
@@ -38,6 +41,7 @@ impl Default for Project {
             configuration: Configuration::default(),
             path: None,
             report: Report::new(Source::new("", ""), Vec::new()),
+            mcp: None,
         }
     }
 }
@@ -84,10 +88,12 @@ impl Project {
                 (Configuration::default(), report)
             }
         };
+        let has_servers = !configuration.mcp_servers.is_empty();
         Project {
             configuration,
             path: Some(path.to_owned()),
             report,
+            mcp: has_servers.then(|| ProjectLock::read(path, reader)),
         }
     }
 }

@@ -96,6 +96,7 @@ impl Project {
         let library = Library::new(&files, self.prompt_folders(source.name(), options));
         let mut reports = Reports::default();
         reports.add_all(&self.report.source, self.report.diagnostics.clone());
+        self.check_mcp(&mut reports);
         let mut tools = self.configuration.tool_names();
         tools.extend(options.tools.iter().map(|name| tool_name(name)));
         tools.sort_unstable();
@@ -119,6 +120,7 @@ impl Project {
             path: path.clone(),
             found: true,
         }));
+        used.extend(self.mcp.as_ref().map(|lock| lock.file_use()));
         used.sort();
         used.dedup();
         Resolution {

@@ -45,6 +45,9 @@ rules! {
     CONFIG_UNKNOWN_KEY "config_unknown_key" Error, "unknown key in the configuration", "Orchestra, agent configuration";
     CONFIG_VALUE "config_value" Error, "invalid value in the configuration", "Orchestra, agent configuration";
     LITERAL_TEMPLATE "literal_template" Info, "a prompt that is not a template contains template syntax", "Orchestra, prompt composition";
+    MCP_LOCK_INVALID "mcp_lock_invalid" Error, "the lock file of MCP servers is invalid", "Orchestra, MCP servers";
+    MCP_NOT_LOCKED "mcp_not_locked" Error, "the tools of an MCP server are not locked", "Orchestra, MCP servers";
+    MCP_UNKNOWN_TOOL "mcp_unknown_tool" Error, "an MCP server does not have a tool", "Orchestra, MCP servers";
     PROMPT_LAYER_INVALID "prompt_layer_invalid" Error, "the file of a prompt layer is invalid", "Orchestra, prompt composition";
     PROMPT_LAYER_MISSING "prompt_layer_missing" Error, "a prompt layer does not exist", "Orchestra, file discovery";
     TEMPLATE_SYNTAX "template_syntax" Error, "a task template is invalid", "Orchestra, prompt composition";

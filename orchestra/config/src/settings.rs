@@ -3,6 +3,7 @@
 use crate::backend::Backend;
 use crate::decode::{Decode, Diagnostics, section, words};
 use crate::located::{Located, Names};
+use crate::mcp::McpServer;
 use crate::model_chain::ModelChain;
 use crate::timespan::Timespan;
 use crate::tree::{Node, Tree};
@@ -28,6 +29,8 @@ section! {
         pub agents: Names<Agent>,
         /// Commands that models may call as tools.
         pub tools: Names<CommandTool>,
+        /// Servers of the Model Context Protocol, whose tools models may call as `SERVER:TOOL`.
+        pub mcp_servers: Names<McpServer>,
         /// Names of environment variables that the commands of tools may see besides the usual ones.
         pub environment: Vec<Located<String>>,
         /// Further folders with prompt layers, relative to this file; or how prompts are read.

@@ -111,7 +111,7 @@ impl Resolver<'_> {
             Location::Pipeline(span) | Location::Agent(span) | Location::Configuration(span) => span,
             Location::Nowhere => self.stages.node_span(node),
         };
-        let (diagnostic, hint) = unknown_tool(&listed.name, &self.tools, span);
+        let (diagnostic, hint) = self.unknown_tool_diagnostic(&listed.name, span);
         let is_written = |range: &Range<usize>| {
             let text = value_text(&source, span);
             self.stages.has_spans() && text.get(range.clone()) == Some(&*listed.written)
@@ -120,6 +120,17 @@ impl Resolver<'_> {
         let diagnostic = in_value(&source, diagnostic, range, hint);
         let diagnostic = diagnostic.node(self.stages.id(node));
         self.report_unknown_tool(&listed.name, source, diagnostic);
+    }
+
+    /// Returns the diagnostic for an unknown tool, with a hint. A tool of an MCP server is suggested as the server writes
+    /// it.
+    fn unknown_tool_diagnostic(&self, name: &str, span: Span) -> (Diagnostic, Hint) {
+        let (diagnostic, hint) = unknown_tool(name, &self.tools, span);
+        let meant = hint.meant.as_deref();
+        match meant.and_then(|meant| self.project.configuration.mcp_tool(meant)) {
+            Some((server, _, tool)) => (diagnostic, Hint::meant(format!("{server}:{tool}"))),
+            None => (diagnostic, hint),
+        }
     }
 
     fn report_unknown_tool(&mut self, name: &str, source: Source, diagnostic: Diagnostic) {
@@ -141,7 +152,7 @@ impl Resolver<'_> {
         for agent in self.project.configuration.agents.values() {
             for name in agent.tools.iter().chain(&agent.only_tools).flatten() {
                 if !self.tools.contains(&tool_name(name)) {
-                    let (diagnostic, hint) = unknown_tool(name, &self.tools, name.span);
+                    let (diagnostic, hint) = self.unknown_tool_diagnostic(name, name.span);
                     let diagnostic = in_yaml(&source, diagnostic, name, hint);
                     self.report_unknown_tool(name, source.clone(), diagnostic);
                 }
@@ -172,10 +183,10 @@ fn unknown_tool(name: &str, known: &[String], span: Span) -> (Diagnostic, Hint) 
         .iter()
         .filter_map(|name| Some(name.split_once(':')?.0))
         .collect();
-    let hint = suggestion(name, &known);
+    let hint = suggestion(&tool_name(name), &known);
     match name.split_once(':') {
         Some((repository, _)) if !repositories.contains(&repository) => {
-            let note = format!("the workspace has no repository `{repository}`");
+            let note = format!("the configuration has neither a repository nor an MCP server `{repository}`");
             (diagnostic.note(note), hint)
         }
         _ => (diagnostic, hint),

@@ -5,6 +5,7 @@
 mod configuration;
 mod fallbacks;
 mod fixes;
+mod mcp;
 mod order;
 mod resolution;
 mod rules;

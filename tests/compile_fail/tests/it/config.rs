@@ -310,3 +310,47 @@ fn a_compiled_program_needs_no_file_of_its_configuration() {
     values.set("pr_diff", "- a");
     assert_eq!(stage.message(&values).as_deref(), Ok("Review - a"));
 }
+
+#[test]
+fn tools_of_servers_are_checked_against_the_lock_file_when_the_program_is_built() {
+    let server = "mcp_servers:\n  files: {command: [files, .], tools: [read_text_file]}\n";
+    let agent = CONFIG.replace("tools: [run-tests]", "tools: [run-tests, 'files:read_text_file']");
+    let lock = r#"{"schema": "orchestra.mcp.lock/1", "servers": {"files": [
+        {"name": "read_text_file", "description": "Reads.", "input_schema": {"type": "object"}, "sha256": "00"}]}}"#;
+    let changes = |configuration: String, lock: &str| {
+        [
+            ("orchestra.yaml", configuration),
+            ("orchestra.mcp.lock", lock.to_owned()),
+        ]
+    };
+    let misspelt = server.replace("[read_text_file]", "[read_text_file, read_txt_file]");
+    let agent_misspelt = agent.replace("files:read_text_file", "files:read_text_fil");
+    let said = reported("mcp_misspelt", &changes(agent_misspelt + &misspelt, lock));
+    for message in [
+        "the server `files` has no tool `read_txt_file` [mcp_unknown_tool]\n  --> orchestra.yaml:13:56",
+        "did you mean `read_text_file`?",
+        "unknown tool `files:read_text_fil` [unknown_tool]\n  --> orchestra.yaml:11:25",
+        "did you mean `files:read_text_file`?",
+    ] {
+        assert!(said.contains(message), "{message}\n{said}");
+    }
+    let said = reported(
+        "mcp_unlocked",
+        &changes(
+            agent.clone() + server,
+            r#"{"schema": "orchestra.mcp.lock/1", "servers": {}}"#,
+        ),
+    );
+    assert!(
+        said.contains("the tools of the server `files` are not locked [mcp_not_locked]"),
+        "{said}"
+    );
+    assert!(said.contains("orchestra mcp lock"), "{said}");
+    let sound = package("mcp_sound");
+    for (file, text) in changes(agent + server, lock) {
+        sound.write(file, text);
+    }
+    let holds_the_lock = format!("{PROGRAM}const _: () = assert!(review::CONFIG.files().len() == 4);\n");
+    sound.write("src/lib.rs", holds_the_lock);
+    silent(&sound.check());
+}
