@@ -16,7 +16,7 @@ use crate::model::{Model, ModelError};
 use crate::prices::PriceTable;
 use crate::providers::Models;
 use crate::settings;
-use crate::tool::{ToolRegistry, ToolSet};
+use crate::tool::{Tool, ToolRegistry, ToolSet};
 use crate::tools::{BuiltinTools, SelectError, SelectedTools, select};
 
 type Reader = Arc<dyn Fn(&str, u64) -> Result<Vec<u8>, ReadError> + Send + Sync>;
@@ -153,6 +153,15 @@ impl AgentsBuilder {
     #[must_use]
     pub fn tools(mut self, tools: impl ToolSet) -> AgentsBuilder {
         tools.register(&mut self.registry);
+        self
+    }
+
+    /// Adds tools that are known only at run time, such as those of servers.
+    #[must_use]
+    pub fn shared_tools(mut self, tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> AgentsBuilder {
+        for tool in tools {
+            self.registry.add(tool);
+        }
         self
     }
 

@@ -24,7 +24,7 @@ use crate::report::Reportable;
 use crate::threads::{EarlierConversation, ThreadConversation, with_user_message, without_tool_calls};
 use crate::tools::ToolRunner;
 use crate::values::values;
-use crate::{ToolContext, ToolHooks};
+use crate::{ToolContext, ToolHooks, ToolLease};
 
 /// The number of tokens above which a conversation is compacted.
 const COMPACT_AT: u64 = 100_000;
@@ -53,6 +53,7 @@ impl ConversationDriver<'_> {
         // A fan-in needs its choice as text, and in an interactive stage the person ends the conversation.
         let reports = with_tools && !interactive && stage.node().kind() != kind::FAN_IN;
         let tools = self.tools(with_tools)?;
+        let _leases = self.prepare(&tools).await?;
         let choices = judge::choices(&stage);
         let answer = AnswerFormat::from_stage(stage.node());
         let is_bound = answer.as_ref().is_some_and(AnswerFormat::is_bound);
@@ -102,6 +103,9 @@ impl ConversationDriver<'_> {
                 }
                 ConversationStep::CallTools(calls) => {
                     let mut results = tools.call_all(&calls).await;
+                    if let Some(error) = tools.take_interruption() {
+                        return Err(error);
+                    }
                     for result in &mut results {
                         result.content = stage.redacted(&result.content).into_owned();
                     }
@@ -203,6 +207,14 @@ impl ConversationDriver<'_> {
         Ok(match self.agents.parallel_tools(&self.resolved.backend.value) {
             Some(most) => runner.parallel(most),
             None => runner,
+        })
+    }
+
+    /// Prepares the tools of the stage, before the model sees them.
+    async fn prepare(&self, tools: &ToolRunner) -> Result<Vec<ToolLease>, BackendError> {
+        tools.prepare().await.map_err(|error| {
+            let interruption = tools.take_interruption();
+            interruption.unwrap_or_else(|| BackendError::terminal(error.message).code("tool_unavailable"))
         })
     }
 

@@ -100,7 +100,8 @@ pub use schemars;
 pub use secrecy::{ExposeSecret, SecretString};
 pub use tokens::{count_tokens, input_token_bound};
 pub use tool::{
-    Tool, ToolContext, ToolError, ToolFuture, ToolNames, ToolOutput, ToolRegistry, ToolSet, ToolSpec,
+    PrepareFuture, Tool, ToolContext, ToolError, ToolFuture, ToolLease, ToolNames, ToolOutput, ToolRegistry,
+    ToolSet, ToolSpec,
 };
 pub use tools::{
     BuiltinTools, CommandTool, CommandToolError, SelectError, SelectedTools, ToolRunner, select,

@@ -1,13 +1,14 @@
 //! The [`Tool`] trait, the registry of tools, and the context and results of their calls.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::path::{Component, Path, PathBuf};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use orchestra_engine::{RunFolder, StageContext, StageFile, stage_folder_name};
+use orchestra_engine::{BackendError, RunFolder, StageContext, StageFile, stage_folder_name};
 use orchestra_graph::did_you_mean;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -50,6 +51,8 @@ pub struct ToolContext {
     cancellation: CancellationToken,
     stage: Option<StageContext>,
     output_limit: usize,
+    /// The error that ends the stage instead of the results of its calls.
+    interruption: Arc<Mutex<Option<BackendError>>>,
 }
 
 /// Default maximum length of a result that a model reads, in bytes.
@@ -65,6 +68,7 @@ impl ToolContext {
             cancellation: CancellationToken::new(),
             stage: None,
             output_limit: OUTPUT_LIMIT,
+            interruption: Arc::default(),
         }
     }
 
@@ -196,6 +200,27 @@ impl ToolContext {
         &self.cancellation
     }
 
+    /// Ends the stage with an error, instead of passing the results of its calls to the model. The first error counts.
+    /// If the run is suspended, for example because nobody can answer a question of the tool, the calls are made again
+    /// when it is resumed.
+    ///
+    /// ```
+    /// use orchestra_agent::ToolContext;
+    /// use orchestra_engine::BackendError;
+    /// let context = ToolContext::new(".");
+    /// context.interrupt(BackendError::terminal("the tool is not the one that was reviewed"));
+    /// ```
+    pub fn interrupt(&self, error: impl Into<BackendError>) {
+        let mut interruption = self.interruption.lock().unwrap_or_else(PoisonError::into_inner);
+        interruption.get_or_insert_with(|| error.into());
+    }
+
+    /// Takes the error with which a tool ended the stage.
+    pub(crate) fn take_interruption(&self) -> Option<BackendError> {
+        let mut interruption = self.interruption.lock().unwrap_or_else(PoisonError::into_inner);
+        interruption.take()
+    }
+
     /// Returns the stage that makes the call, or `None` outside of a run.
     pub fn stage(&self) -> Option<&StageContext> {
         self.stage.as_ref()
@@ -253,6 +278,12 @@ impl ToolError {
 /// The future of a tool call. Dropping it ends everything that the call started.
 pub type ToolFuture<'a> = Pin<Box<dyn Future<Output = Result<ToolOutput, ToolError>> + Send + 'a>>;
 
+/// What a stage keeps as long as it may call a prepared tool.
+pub type ToolLease = Arc<dyn Any + Send + Sync>;
+
+/// The future of the [preparation](Tool::prepare) of a tool.
+pub type PrepareFuture<'a> = Pin<Box<dyn Future<Output = Result<Option<ToolLease>, ToolError>> + Send + 'a>>;
+
 /// A tool that a model can call. `#[orchestra::tool]` turns a function into a tool.
 ///
 /// ```
@@ -280,6 +311,21 @@ pub trait Tool: Send + Sync + 'static {
     /// `REPOSITORY:NAME`, and it works in the folder of that repository in the workspace of the run.
     fn repository(&self) -> Option<&str> {
         None
+    }
+
+    /// Returns the part of its configured name that stands before the `:`, if any: the repository, or the server that
+    /// provides the tool.
+    fn group(&self) -> Option<&str> {
+        self.repository()
+    }
+
+    /// Prepares the tool for a stage, before the model sees it. The stage keeps the lease until it ends.
+    ///
+    /// # Errors
+    /// The future returns an error if the tool cannot be used. The stage then fails, and its model is not called.
+    fn prepare<'a>(&'a self, context: &'a ToolContext) -> PrepareFuture<'a> {
+        let _ = context;
+        Box::pin(std::future::ready(Ok(None)))
     }
 
     /// Returns whether its calls may run concurrently with other calls of the same answer. A tool that changes data
@@ -338,9 +384,9 @@ impl ToolRegistry {
 /// Returns the name of a tool as configurations write it: `read-file`, `backend:run-tests`.
 pub(crate) fn configured_name(tool: &dyn Tool) -> String {
     let name = canonical_name(&tool.spec().name);
-    match tool.repository() {
-        // Lookups use canonical names, so the repository's name must be canonical too.
-        Some(repository) => format!("{}:{name}", canonical_name(repository)),
+    match tool.group() {
+        // Lookups use canonical names, so the group's name must be canonical too.
+        Some(group) => format!("{}:{name}", canonical_name(group)),
         None => name,
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::{FutureExt as _, StreamExt as _, stream};
+use orchestra_engine::BackendError;
 use orchestra_graph::{did_you_mean, format_duration};
 use serde_json::{Map, Value};
 
@@ -12,7 +13,7 @@ use super::select::SelectedTools;
 use super::{clipped, describe_parameters, text};
 use crate::hooks::{HookedCall, ToolHooks};
 use crate::model::{Arguments, ToolCall, ToolResult};
-use crate::tool::{Tool, ToolContext, ToolError};
+use crate::tool::{Tool, ToolContext, ToolError, ToolLease};
 
 /// Default maximum number of calls of one answer that run concurrently.
 const DEFAULT_PARALLEL: usize = 8;
@@ -94,6 +95,25 @@ impl ToolRunner {
     /// Returns the tools, with their names for the model.
     pub fn tools(&self) -> &SelectedTools {
         &self.tools
+    }
+
+    /// Prepares the tools for the stage of the context.
+    ///
+    /// # Errors
+    /// Returns the error of the first tool that cannot be used.
+    pub(crate) async fn prepare(&self) -> Result<Vec<ToolLease>, ToolError> {
+        let mut leases = Vec::new();
+        for name in self.tools.names() {
+            if let Some(tool) = self.tools.get(name) {
+                leases.extend(tool.prepare(&self.context).await?);
+            }
+        }
+        Ok(leases)
+    }
+
+    /// Takes the error with which a tool ended the stage.
+    pub(crate) fn take_interruption(&self) -> Option<BackendError> {
+        self.context.take_interruption()
     }
 
     /// Executes the calls of one answer. The results are in the order of the calls.
