@@ -100,6 +100,8 @@
 //! - `otel`: traces and metrics with OpenTelemetry: the module `telemetry`; with `cli`, the commands that execute runs
 //!   export them to the collector that `OTEL_EXPORTER_OTLP_ENDPOINT` names.
 //! - `server`: the HTTP server and its web page: the module `server`; with `cli`, also the command `serve`.
+//! - `mcp`: tools of servers of the Model Context Protocol for the agents of a project: the module `mcp`; with `cli`, also
+//!   the command `mcp`.
 //! - `doc-picture`: a picture of the pipeline in the documentation of each generated module, as SVG with links to its
 //!   nodes. Without it, the picture is text for Mermaid.
 //! - `testkit`: support for tests of pipelines: the module `testkit`, and `simulate()` and tests of all paths in
@@ -149,6 +151,9 @@ pub use orchestra_engine::{
     Answer, Context, Engine, HandlerSet, Outcome, Question, RunError, RunResult, RunStatus, StageContext,
     StartError, Status,
 };
+#[cfg(feature = "mcp")]
+#[doc(inline)]
+pub use orchestra_mcp as mcp;
 #[cfg(feature = "restate")]
 #[doc(inline)]
 pub use orchestra_restate as restate;

@@ -116,6 +116,23 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "orchestra-mcp",
+        &[
+            "orchestra-agent",
+            "orchestra-config",
+            "orchestra-engine",
+            "orchestra-graph",
+            "reqwest",
+            "rmcp",
+            "rustls",
+            "serde_json",
+            "sha2",
+            "thiserror",
+            "tokio",
+            "tracing",
+        ],
+    ),
+    (
         "orchestra-lsp",
         &[
             "lsp-server",

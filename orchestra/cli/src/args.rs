@@ -1,6 +1,8 @@
 //! The command line, as a contract: commands, options, their help.
 
 mod man;
+#[cfg(feature = "mcp")]
+mod mcp;
 #[cfg(feature = "restate")]
 mod restate;
 mod stations;
@@ -13,6 +15,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 pub(crate) use man::ManArgs;
+#[cfg(feature = "mcp")]
+pub(crate) use mcp::{McpArgs, McpCommand, McpLockArgs};
 #[cfg(feature = "restate")]
 pub(crate) use restate::{ExportArgs, ServeRestateArgs, ServerOptions, SyncArgs};
 pub(crate) use stations::{StationsArgs, StationsCommand};
@@ -96,6 +100,9 @@ pub(crate) enum Command {
     Explore(ExploreArgs),
     /// Record released versions of pipelines, and refuse those that break unfinished runs
     Lock(LockArgs),
+    /// Record the tools of MCP servers for review
+    #[cfg(feature = "mcp")]
+    Mcp(McpArgs),
     /// Explain a diagnostic: meaning, reason, a bad and a good example
     Explain(ExplainArgs),
     /// Format pipelines canonically, keeping their comments

@@ -74,7 +74,7 @@ pub(crate) fn check_servers(configuration: &Configuration, diagnostics: &mut Dia
     for (name, server) in &configuration.mcp_servers {
         check_name(configuration, name, server.span, diagnostics);
         check_address(name, server, diagnostics);
-        check_tools(name, server, diagnostics);
+        check_tools(server, diagnostics);
         variables(&server.environment, diagnostics);
         for timeout in [&server.start_timeout, &server.timeout].into_iter().flatten() {
             if timeout.value.is_zero() {
@@ -211,14 +211,7 @@ fn check_header(header: &str, variable: &Located<String>, diagnostics: &mut Diag
     variable_name(&Located::new(variable.value.clone(), variable.span), diagnostics);
 }
 
-fn check_tools(name: &str, server: &Located<McpServer>, diagnostics: &mut Diagnostics) {
-    if server.tools.is_empty() {
-        diagnostics.value(
-            format!("the server `{name}` names no tools"),
-            server.span,
-            "add `tools: [NAME]` with the tools that models may call; `orchestra mcp lock` lists them",
-        );
-    }
+fn check_tools(server: &Located<McpServer>, diagnostics: &mut Diagnostics) {
     for (at, tool) in server.tools.iter().enumerate() {
         if tool.contains(['*', '?']) {
             diagnostics.value(

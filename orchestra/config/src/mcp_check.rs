@@ -7,7 +7,7 @@ use crate::mcp_lock::{MCP_LOCK_FILE, McpLock, McpLockError};
 use crate::project::Project;
 use crate::reports::Reports;
 use crate::rules;
-use crate::suggestion::{in_yaml, suggestion};
+use crate::suggestion::{in_yaml, one_of, suggestion};
 use crate::tree::MAX_BYTES;
 
 /// The lock file of the MCP servers of a project.
@@ -133,6 +133,15 @@ impl Project {
                 continue;
             };
             let known: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
+            if server.tools.is_empty() {
+                let message = format!("the server `{name}` names no tools");
+                let diagnostic = Diagnostic::from_rule(&rules::CONFIG_VALUE, message, server.span);
+                let help = format!(
+                    "add `tools: [..]` with those that models may call: {}",
+                    one_of(&known)
+                );
+                reports.add(configuration, diagnostic.help(help));
+            }
             for tool in &server.tools {
                 if !known.contains(&tool.as_str()) {
                     let message = format!("the server `{name}` has no tool `{}`", tool.value);

@@ -19,6 +19,8 @@ mod lock;
 #[cfg(feature = "lsp")]
 mod lsp;
 mod man;
+#[cfg(feature = "mcp")]
+mod mcp;
 #[cfg(feature = "restate")]
 mod on_restate;
 mod paths;
@@ -67,6 +69,8 @@ pub(crate) fn dispatch(
         Command::Graph(args) => graph::graph(&args, program, pipelines, terminal),
         Command::Explore(args) => explore::explore(&args, pipelines, terminal),
         Command::Lock(args) => lock::lock(&args, program, terminal),
+        #[cfg(feature = "mcp")]
+        Command::Mcp(args) => mcp::mcp(&args, terminal),
         Command::Explain(args) => explain::explain(&args, terminal),
         Command::Fmt(args) => fmt::fmt(&args, pipelines, terminal),
         #[cfg(feature = "server")]

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use orchestra_config::{
-    Agent, BackendKind, CONFIGURATION_FILE, Mode, Permissions, Project, Resolution, ResolveOptions, Sources,
-    UserFiles,
+    Agent, BackendKind, CONFIGURATION_FILE, Mode, Permissions, Project, Resolution, ResolveOptions, ResolvedStage,
+    Sources, UserFiles,
 };
 use orchestra_engine::{
     CompiledConfiguration, Disk, EngineBuilder, EnvironmentSecrets, StageText, listed_variables,
@@ -36,6 +36,8 @@ pub(crate) struct ProjectAgents {
     user_agents: BTreeMap<String, Agent>,
     #[cfg(feature = "agents")]
     agents: orchestra_agent::Agents,
+    #[cfg(feature = "mcp")]
+    servers: orchestra_mcp::McpServers,
 }
 
 /// The source of a project's files: the disk, or the program into which they are compiled.
@@ -97,9 +99,17 @@ impl ProjectAgents {
             print_report(terminal, report, format(terminal));
         }
         user.add_tools_to(&mut project);
+        #[cfg(feature = "mcp")]
+        let servers = orchestra_mcp::McpServers::new(&project);
+        #[cfg(feature = "mcp")]
+        let tools = servers.tools();
+        #[cfg(all(feature = "agents", not(feature = "mcp")))]
+        let tools = Vec::new();
         Ok(ProjectAgents {
             #[cfg(feature = "agents")]
-            agents: backend(&project, reader, user_folder.as_deref(), &user)?,
+            agents: backend(&project, reader, user_folder.as_deref(), &user, tools)?,
+            #[cfg(feature = "mcp")]
+            servers,
             project: Arc::new(project),
             reader,
             user_folder,
@@ -200,11 +210,31 @@ impl ProjectAgents {
                 .exit(Exit::Credentials)
                 .help(help));
         }
+        self.check_servers(&resolution)?;
         let asks = resolution
             .stages
             .iter()
             .any(|stage| stage.backend_kind != BackendKind::Simulation);
         if asks { self.check_keys(pipeline) } else { Ok(()) }
+    }
+
+    /// Rejects a pipeline whose models call tools of MCP servers, if this program cannot start them.
+    fn check_servers(&self, resolution: &Resolution) -> Result<(), CliError> {
+        let stage = resolution.stages.iter().find(|stage| self.calls_servers(stage));
+        match stage {
+            Some(stage) if cfg!(not(feature = "mcp")) => {
+                let message = format!(
+                    "stage `{}` has tools of MCP servers, and this program is built without them",
+                    stage.node
+                );
+                Err(CliError::usage("no_mcp", message)
+                    .exit(Exit::Invalid)
+                    .help(format!(
+                        "build it with the feature `mcp` of `orchestra`, {OR_SIMULATE}"
+                    )))
+            }
+            _ => Ok(()),
+        }
     }
 
     #[cfg(feature = "agents")]
@@ -239,10 +269,16 @@ impl ProjectAgents {
         builder
     }
 
-    /// Returns the API keys of the providers.
+    /// Returns the API keys of the providers, and the variables that MCP servers get.
     #[cfg(feature = "agents")]
     pub(crate) fn secrets(&self) -> Vec<String> {
-        self.agents.secrets()
+        #[cfg(feature = "mcp")]
+        let further = self.servers.secrets();
+        #[cfg(not(feature = "mcp"))]
+        let further = Vec::new();
+        let mut secrets = self.agents.secrets();
+        secrets.extend(further);
+        secrets
     }
 
     /// Returns the API keys of the providers; there are none in this build.
@@ -283,7 +319,7 @@ impl ProjectAgents {
             let permissions = backend.and_then(|backend| backend.value.asked_permissions());
             if stage.mode.value == Mode::Interactive {
                 asking.talking.push(stage.node);
-            } else if permissions == Some(Permissions::Ask) {
+            } else if permissions == Some(Permissions::Ask) || self.calls_servers(&stage) {
                 asking.permitting.push(stage.node);
             }
         }
@@ -295,6 +331,12 @@ impl ProjectAgents {
         }
         asking
     }
+
+    /// Returns whether a model may call tools of MCP servers.
+    fn calls_servers(&self, stage: &ResolvedStage) -> bool {
+        let calls = |tool: &String| self.project.configuration.mcp_tool(tool).is_some();
+        stage.backend_kind == BackendKind::Agent && stage.tools.iter().any(calls)
+    }
 }
 
 #[cfg(feature = "agents")]
@@ -303,8 +345,11 @@ fn backend(
     reader: Reader,
     user_folder: Option<&str>,
     user: &UserFiles,
+    tools: Vec<Arc<dyn orchestra_agent::Tool>>,
 ) -> Result<orchestra_agent::Agents, CliError> {
-    let mut builder = orchestra_agent::Agents::builder(project.clone()).reader(reader);
+    let mut builder = orchestra_agent::Agents::builder(project.clone())
+        .reader(reader)
+        .shared_tools(tools);
     for (name, agent) in &user.agents {
         builder = builder.agent(name, agent.clone());
     }

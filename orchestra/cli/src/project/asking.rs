@@ -5,6 +5,6 @@
 pub(crate) struct AskingStages {
     /// The stages in which a person talks with the model.
     pub(crate) talking: Vec<String>,
-    /// The stages whose agent asks for permission. What it offers is known only when it asks.
+    /// The stages whose agent asks for permission, or whose MCP servers may ask. What they offer is known only then.
     pub(crate) permitting: Vec<String>,
 }

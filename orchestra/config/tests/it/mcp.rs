@@ -59,7 +59,6 @@ fn every_fault_of_a_server_is_reported_with_its_position() {
             "the program has no name",
         ),
         ("a: {command: npx files, tools: [x]}", "1:28", "expected a list"),
-        ("a: {command: [x]}", "1:15", "the server `a` names no tools"),
         (
             "a: {command: [x], tools: ['*']}",
             "1:41",
@@ -219,6 +218,22 @@ fn without_a_lock_file_the_message_names_the_command() {
         found: false,
     };
     assert!(resolution.files.contains(&missing));
+}
+
+#[test]
+fn a_server_without_tools_is_told_which_there_are() {
+    let resolution = resolve(
+        "mcp_servers: {files: {command: [files]}}\n",
+        Some(LOCK),
+        "backend=simulation",
+    );
+    let diagnostic = &resolution.reports[0].diagnostics[0];
+    assert_eq!(diagnostic.message, "the server `files` names no tools");
+    let help = diagnostic.help.as_deref().expect("a help");
+    assert!(
+        help.ends_with("write one of `read_text_file`, `write_file`"),
+        "{help}"
+    );
 }
 
 #[test]

@@ -1,0 +1,394 @@
+//! Questions of servers as questions to people, and their answers.
+
+use orchestra_engine::{Answer, Question, QuestionKind, QuestionOption, Reply};
+use serde_json::{Map, Value};
+
+use crate::sanitize::{shortened, visible};
+
+/// Maximum length of the text of a question, in characters.
+const MAX_TEXT: usize = 2_000;
+/// Maximum number of values that are offered as options.
+const MAX_OPTIONS: usize = 40;
+/// The key of the option that declines.
+const DECLINE: &str = "decline";
+
+/// A question of a server.
+pub(crate) struct Form {
+    text: String,
+    fields: Vec<Field>,
+}
+
+/// A value that a server asks for.
+struct Field {
+    name: String,
+    about: String,
+    kind: FieldKind,
+    is_required: bool,
+}
+
+enum FieldKind {
+    Text,
+    Boolean,
+    Number {
+        integer: bool,
+    },
+    /// One of these values, each with its title.
+    One(Vec<(String, String)>),
+    /// A value of another form, which is given as JSON.
+    Other,
+}
+
+/// The reply of a person.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Filled {
+    Accepted(Value),
+    Declined,
+    /// The answer does not fit, and why.
+    Wrong(String),
+}
+
+impl Form {
+    /// Creates the form of a question from its text and the JSON schema of its answer.
+    pub(crate) fn new(server: &str, message: &str, schema: &Value) -> Form {
+        let required = schema.get("required").and_then(Value::as_array);
+        let properties = schema.get("properties").and_then(Value::as_object);
+        let fields = properties.into_iter().flatten().map(|(name, schema)| {
+            let text = |key: &str| schema.get(key).and_then(Value::as_str).unwrap_or_default();
+            let about = match (text("title"), text("description")) {
+                ("", description) => description.to_owned(),
+                (title, "") => title.to_owned(),
+                (title, description) => format!("{title}: {description}"),
+            };
+            Field {
+                name: name.clone(),
+                about: shortened(&about, 200),
+                kind: FieldKind::new(schema),
+                is_required: required.is_some_and(|names| names.iter().any(|known| known == name)),
+            }
+        });
+        let message: String = visible(message).chars().take(MAX_TEXT).collect();
+        Form {
+            text: format!("The MCP server `{server}` asks: {message}"),
+            fields: fields.collect(),
+        }
+    }
+
+    /// Returns the question to a person. `wrong` says what was wrong with the answer before.
+    pub(crate) fn question(&self, wrong: Option<&str>) -> Question {
+        let mut text = self.text.clone();
+        if let Some(wrong) = wrong {
+            text = format!("{text}\n\n(The last answer does not fit: {wrong}.)");
+        }
+        let decline = || QuestionOption::new(DECLINE, "Decline");
+        let options = match self.fields.as_slice() {
+            [] => Some(vec![QuestionOption::new("accept", "Accept")]),
+            [
+                Field {
+                    kind: FieldKind::Boolean,
+                    ..
+                },
+            ] => Some(vec![
+                QuestionOption::new("yes", "Yes"),
+                QuestionOption::new("no", "No"),
+            ]),
+            [
+                Field {
+                    kind: FieldKind::One(values),
+                    ..
+                },
+            ] => Some(
+                values
+                    .iter()
+                    .enumerate()
+                    .map(|(at, (_, title))| QuestionOption::new((at + 1).to_string(), title))
+                    .collect(),
+            ),
+            _ => None,
+        };
+        if let [field] = self.fields.as_slice()
+            && !field.about.is_empty()
+        {
+            text = format!("{text}\n\n{}", field.about);
+        }
+        match options {
+            Some(mut options) => {
+                options.push(decline());
+                Question::select(text, options)
+            }
+            None => Question::new(
+                QuestionKind::FreeText,
+                format!("{text}\n\n{}", self.instructions()),
+            ),
+        }
+    }
+
+    /// Returns how to answer a question in free text.
+    fn instructions(&self) -> String {
+        if let [field] = self.fields.as_slice() {
+            return format!("Answer with {}, or `{DECLINE}`.", field.kind.describe());
+        }
+        let lines = self.fields.iter().map(|field| {
+            let optional = if field.is_required {
+                ""
+            } else {
+                ", may be left out"
+            };
+            let about = if field.about.is_empty() {
+                String::new()
+            } else {
+                format!(" ({})", field.about)
+            };
+            format!("- `{}`: {}{optional}{about}", field.name, field.kind.describe())
+        });
+        let lines: Vec<String> = lines.collect();
+        format!(
+            "Answer with a JSON object that holds the following, or `{DECLINE}`.\n{}",
+            lines.join("\n")
+        )
+    }
+
+    /// Returns the content of an answer. Silence and whatever is not an answer decline.
+    pub(crate) fn fill(&self, question: &Question, answer: &Answer) -> Filled {
+        let Reply::Chosen(texts) = &answer.reply else {
+            return Filled::Declined;
+        };
+        if !question.options.is_empty() {
+            let Ok(accepted) = question.accept(answer) else {
+                return Filled::Wrong("it is not offered".to_owned());
+            };
+            let key = accepted
+                .options
+                .first()
+                .map_or(DECLINE, |option| option.key.as_str());
+            return match (key, self.fields.as_slice()) {
+                (DECLINE, _) => Filled::Declined,
+                ("accept", []) => Filled::Accepted(Value::Object(Map::new())),
+                (key, [field]) => match field.kind.option(key) {
+                    Some(value) => accepted_field(&field.name, value),
+                    None => Filled::Declined,
+                },
+                _ => Filled::Declined,
+            };
+        }
+        let text = texts.join("\n");
+        let text = text.trim();
+        if text.is_empty() || text.trim_start_matches('/').eq_ignore_ascii_case(DECLINE) {
+            return Filled::Declined;
+        }
+        if let [field] = self.fields.as_slice() {
+            return match field.kind.parse(text) {
+                Ok(value) => accepted_field(&field.name, value),
+                Err(wrong) => Filled::Wrong(wrong),
+            };
+        }
+        self.fill_object(text)
+    }
+
+    fn fill_object(&self, text: &str) -> Filled {
+        let values = match serde_json::from_str(text) {
+            Ok(Value::Object(values)) => values,
+            Ok(_) => return Filled::Wrong("it is not a JSON object".to_owned()),
+            Err(error) => return Filled::Wrong(format!("it is not a JSON object: {error}")),
+        };
+        for (name, value) in &values {
+            let Some(field) = self.fields.iter().find(|field| field.name == *name) else {
+                return Filled::Wrong(format!("`{}` is not asked for", shortened(name, 60)));
+            };
+            if !field.kind.fits(value) {
+                return Filled::Wrong(format!("`{name}` is not {}", field.kind.describe()));
+            }
+        }
+        let missing = self
+            .fields
+            .iter()
+            .find(|field| field.is_required && !values.contains_key(&field.name));
+        match missing {
+            Some(field) => Filled::Wrong(format!("`{}` is missing", field.name)),
+            None => Filled::Accepted(Value::Object(values)),
+        }
+    }
+}
+
+fn accepted_field(name: &str, value: Value) -> Filled {
+    Filled::Accepted(Value::Object(Map::from_iter([(name.to_owned(), value)])))
+}
+
+impl FieldKind {
+    fn new(schema: &Value) -> FieldKind {
+        if let Some(values) = values(schema) {
+            return FieldKind::One(values);
+        }
+        match schema.get("type").and_then(Value::as_str) {
+            Some("string") => FieldKind::Text,
+            Some("boolean") => FieldKind::Boolean,
+            Some("number") => FieldKind::Number { integer: false },
+            Some("integer") => FieldKind::Number { integer: true },
+            _ => FieldKind::Other,
+        }
+    }
+
+    fn describe(&self) -> String {
+        match self {
+            FieldKind::Text => "text".to_owned(),
+            FieldKind::Boolean => "`true` or `false`".to_owned(),
+            FieldKind::Number { integer: true } => "a whole number".to_owned(),
+            FieldKind::Number { integer: false } => "a number".to_owned(),
+            FieldKind::One(values) => {
+                let values: Vec<String> = values.iter().map(|(value, _)| format!("`{value}`")).collect();
+                format!("one of {}", values.join(", "))
+            }
+            FieldKind::Other => "a JSON value".to_owned(),
+        }
+    }
+
+    /// Returns the value of an option.
+    fn option(&self, key: &str) -> Option<Value> {
+        match self {
+            FieldKind::Boolean => Some(Value::Bool(key == "yes")),
+            FieldKind::One(values) => {
+                let at: usize = key.parse().ok()?;
+                let (value, _) = values.get(at.checked_sub(1)?)?;
+                Some(Value::String(value.clone()))
+            }
+            _ => None,
+        }
+    }
+
+    /// Parses the text of a value.
+    fn parse(&self, text: &str) -> Result<Value, String> {
+        let value = match self {
+            FieldKind::Text | FieldKind::One(_) => Some(Value::String(text.to_owned())),
+            _ => serde_json::from_str(text).ok(),
+        };
+        let wrong = || format!("it is not {}", self.describe());
+        value.filter(|value| self.fits(value)).ok_or_else(wrong)
+    }
+
+    fn fits(&self, value: &Value) -> bool {
+        match self {
+            FieldKind::Text => value.is_string(),
+            FieldKind::Boolean => value.is_boolean(),
+            FieldKind::Number { integer } => {
+                value.is_number() && (!integer || value.is_i64() || value.is_u64())
+            }
+            FieldKind::One(values) => values.iter().any(|(known, _)| value == known),
+            FieldKind::Other => true,
+        }
+    }
+}
+
+/// Returns the values of a field that allows only some, each with its title.
+fn values(schema: &Value) -> Option<Vec<(String, String)>> {
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let titled = |entry: &Value| {
+        let value = text(entry.get("const")?)?;
+        let title = entry.get("title").and_then(text);
+        Some((value.clone(), title.unwrap_or(value)))
+    };
+    let list = |key: &str| schema.get(key).and_then(Value::as_array);
+    let found: Vec<(String, String)> = match (list("enum"), list("oneOf").or_else(|| list("anyOf"))) {
+        (Some(values), _) => {
+            let names = list("enumNames");
+            let value = |(at, value): (usize, &Value)| {
+                let value = text(value)?;
+                let name = names.and_then(|names| text(names.get(at)?));
+                Some((value.clone(), name.unwrap_or(value)))
+            };
+            values.iter().enumerate().map(value).collect::<Option<_>>()?
+        }
+        (None, Some(entries)) => entries.iter().map(titled).collect::<Option<_>>()?,
+        (None, None) => return None,
+    };
+    let shown = found
+        .into_iter()
+        .map(|(value, title)| (value, shortened(&title, 80)));
+    let found: Vec<_> = shown.collect();
+    (!found.is_empty() && found.len() <= MAX_OPTIONS).then_some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn fill(schema: &Value, answer: &str) -> Filled {
+        let form = Form::new("files", "Go on?", schema);
+        let question = form.question(None);
+        form.fill(&question, &Answer::choice(answer))
+    }
+
+    fn of(properties: Value) -> Value {
+        json!({"type": "object", "properties": properties, "required": ["a"]})
+    }
+
+    #[test]
+    fn only_an_answer_that_fits_is_accepted() {
+        let accepted = |value: Value| Filled::Accepted(value);
+        let none = json!({"type": "object", "properties": {}});
+        assert_eq!(fill(&none, "accept"), accepted(json!({})));
+        assert_eq!(fill(&none, "Decline"), Filled::Declined);
+        let yes = of(json!({"a": {"type": "boolean"}}));
+        assert_eq!(fill(&yes, "no"), accepted(json!({"a": false})));
+        assert_eq!(fill(&yes, "decline"), Filled::Declined);
+        assert!(matches!(fill(&yes, "perhaps"), Filled::Wrong(_)));
+        let one = of(json!({"a": {"type": "string", "enum": ["x", "y"], "enumNames": ["Ex", "Why"]}}));
+        assert_eq!(fill(&one, "Why"), accepted(json!({"a": "y"})));
+        let one = of(json!({"a": {"type": "string", "oneOf": [{"const": "x", "title": "Ex"}]}}));
+        assert_eq!(fill(&one, "1"), accepted(json!({"a": "x"})));
+        let text = of(json!({"a": {"type": "string"}}));
+        assert_eq!(fill(&text, " Ada "), accepted(json!({"a": "Ada"})));
+        assert_eq!(fill(&text, "/decline"), Filled::Declined);
+        assert_eq!(fill(&text, ""), Filled::Declined);
+        let number = of(json!({"a": {"type": "integer"}}));
+        assert_eq!(fill(&number, "3"), accepted(json!({"a": 3})));
+        assert_eq!(
+            fill(&number, "3.5"),
+            Filled::Wrong("it is not a whole number".to_owned())
+        );
+        let two = of(json!({"a": {"type": "string"}, "b": {"type": "number"}}));
+        assert_eq!(fill(&two, r#"{"a": "x"}"#), accepted(json!({"a": "x"})));
+        assert_eq!(
+            fill(&two, r#"{"b": 1}"#),
+            Filled::Wrong("`a` is missing".to_owned())
+        );
+        assert_eq!(
+            fill(&two, r#"{"a": "x", "c": 1}"#),
+            Filled::Wrong("`c` is not asked for".to_owned())
+        );
+        assert_eq!(
+            fill(&two, r#"{"a": "x", "b": "1"}"#),
+            Filled::Wrong("`b` is not a number".to_owned())
+        );
+        let form = Form::new("files", "Go on?", &none);
+        assert_eq!(
+            form.fill(&form.question(None), &Answer::skipped()),
+            Filled::Declined
+        );
+    }
+
+    #[test]
+    fn the_text_names_the_server_and_hides_nothing() {
+        let form = Form::new(
+            "files",
+            "Re\u{202e}ally?",
+            &of(json!({"a": {"type": "string"}, "b": {"type": "number", "title": "Size"}})),
+        );
+        let question = form.question(Some("it is not a number"));
+        assert!(
+            question.text.starts_with("The MCP server `files` asks: Really?"),
+            "{}",
+            question.text
+        );
+        assert!(
+            question.text.contains("- `b`: a number, may be left out (Size)"),
+            "{}",
+            question.text
+        );
+        assert!(
+            question
+                .text
+                .contains("The last answer does not fit: it is not a number")
+        );
+    }
+}
