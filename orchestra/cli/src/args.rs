@@ -16,7 +16,7 @@ use clap_complete::Shell;
 
 pub(crate) use man::ManArgs;
 #[cfg(feature = "mcp")]
-pub(crate) use mcp::{McpArgs, McpCommand, McpLockArgs};
+pub(crate) use mcp::{McpArgs, McpCommand, McpLockArgs, McpServeArgs};
 #[cfg(feature = "restate")]
 pub(crate) use restate::{ExportArgs, ServeRestateArgs, ServerOptions, SyncArgs};
 pub(crate) use stations::{StationsArgs, StationsCommand};
@@ -100,7 +100,7 @@ pub(crate) enum Command {
     Explore(ExploreArgs),
     /// Record released versions of pipelines, and refuse those that break unfinished runs
     Lock(LockArgs),
-    /// Record the tools of MCP servers for review
+    /// Record the tools of MCP servers for review, or serve pipelines as such tools
     #[cfg(feature = "mcp")]
     Mcp(McpArgs),
     /// Explain a diagnostic: meaning, reason, a bad and a good example

@@ -137,7 +137,7 @@ impl Project {
                 let message = format!("the server `{name}` names no tools");
                 let diagnostic = Diagnostic::from_rule(&rules::CONFIG_VALUE, message, server.span);
                 let help = format!(
-                    "add `tools: [..]` with those that models may call: {}",
+                    "add `tools: [..]` with those that models may call; {}",
                     one_of(&known)
                 );
                 reports.add(configuration, diagnostic.help(help));

@@ -22,21 +22,29 @@
 //! - `settings`: the settings of servers.
 //! - `connection`: the connection to a server.
 //! - `servers`: the servers of a project, their tools, and the processes of runs.
+//! - `host`: what a server of pipelines needs of its program.
+//! - `elicit`: asks the person of a client the questions of gates.
+//! - `serve`: a server whose tools are pipelines.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod connection;
+mod elicit;
 mod error;
 mod form;
 mod handler;
+mod host;
 mod http;
 mod lines;
 mod process;
 mod reviewed;
 mod sanitize;
+mod serve;
 mod servers;
 mod settings;
 mod watched;
 
 pub use error::McpError;
+pub use host::{Answered, HostFuture, PipelineHost, PipelineTool};
+pub use serve::serve_pipelines;
 pub use servers::McpServers;

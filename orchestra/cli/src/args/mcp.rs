@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::{Lints, RunsDir};
+
 #[derive(Debug, Args)]
 pub(crate) struct McpArgs {
     #[command(subcommand)]
@@ -14,6 +16,8 @@ pub(crate) struct McpArgs {
 pub(crate) enum McpCommand {
     /// Start the MCP servers of the project, and record their tools in `orchestra.mcp.lock` for review
     Lock(McpLockArgs),
+    /// Serve pipelines as tools of the Model Context Protocol, on standard input and output
+    Serve(McpServeArgs),
 }
 
 #[derive(Debug, Args)]
@@ -27,4 +31,18 @@ pub(crate) struct McpLockArgs {
     /// The project configuration [default: `orchestra.yaml` here or in a parent folder of the repository]
     #[arg(long, value_name = "orchestra.yaml")]
     pub(crate) config: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct McpServeArgs {
+    /// The pipelines
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<String>,
+    #[command(flatten)]
+    pub(crate) lints: Lints,
+    /// The project configuration [default: the nearest `orchestra.yaml` in the folder of each pipeline or a parent]
+    #[arg(long, value_name = "orchestra.yaml")]
+    pub(crate) config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) runs: RunsDir,
 }

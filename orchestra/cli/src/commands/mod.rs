@@ -70,7 +70,7 @@ pub(crate) fn dispatch(
         Command::Explore(args) => explore::explore(&args, pipelines, terminal),
         Command::Lock(args) => lock::lock(&args, program, terminal),
         #[cfg(feature = "mcp")]
-        Command::Mcp(args) => mcp::mcp(&args, terminal),
+        Command::Mcp(args) => mcp::mcp(&args, program, pipelines, terminal),
         Command::Explain(args) => explain::explain(&args, terminal),
         Command::Fmt(args) => fmt::fmt(&args, pipelines, terminal),
         #[cfg(feature = "server")]
