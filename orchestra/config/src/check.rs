@@ -1,18 +1,19 @@
 //! Consistency checks of a configuration. Checks that need no pipeline run when the file is read.
 
-use orchestra_graph::{Diagnostic, GIT_VARIABLES, Report, Span};
+use orchestra_graph::{Diagnostic, Report, Span};
 
 use crate::backend::{BackendKind, Preset};
 use crate::backend_check::check_backend;
 use crate::command_tool::check_tool;
 use crate::decode::{Decode, Diagnostics, FileRules};
 use crate::located::Located;
-use crate::mcp::check_servers;
+use crate::mcp_servers::check_servers;
 use crate::model_chain::ModelChain;
 use crate::rules;
 use crate::settings::{Configuration, ProviderKind};
 use crate::suggestion::{Hint, suggestion};
 use crate::tree;
+use crate::variable_names::{variable_name, variables};
 use crate::workspace;
 
 /// The rules for the form of `orchestra.yaml`.
@@ -246,39 +247,5 @@ fn backends(configuration: &Configuration, diagnostics: &mut Diagnostics) {
         };
         check_backend(name, backend, kind, diagnostics);
         variables(&backend.environment, diagnostics);
-    }
-}
-
-pub(crate) fn variables(names: &[Located<String>], diagnostics: &mut Diagnostics) {
-    for name in names {
-        variable_name(name, diagnostics);
-        if GIT_VARIABLES.iter().any(|known| known.eq_ignore_ascii_case(name)) {
-            diagnostics.value(
-                format!(
-                    "`{}` leads git to another repository than that in which a command works",
-                    name.value
-                ),
-                name.span,
-                "take it away",
-            );
-        }
-    }
-}
-
-pub(crate) fn variable_name(name: &Located<String>, diagnostics: &mut Diagnostics) {
-    let head = name
-        .bytes()
-        .next()
-        .is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_');
-    if !head
-        || !name
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-    {
-        diagnostics.value(
-            format!("`{}` is not a valid environment variable name", name.value),
-            name.span,
-            "use letters, digits and `_`, and begin with a letter or `_`",
-        );
     }
 }

@@ -24,8 +24,7 @@
 //! - `program_command`: the commands of their programs.
 //! - `backend`: the settings of backends.
 //! - `model_chain`: the models that an alias stands for.
-//! - `mcp`: the settings of MCP servers, and their consistency checks.
-//! - `mcp_lock`: the lock file of MCP servers.
+//! - `mcp`: the settings of MCP servers.
 //! - `settings`: the settings of `orchestra.yaml` as types.
 //! - `located`: values with their spans.
 //! - `rules`: the rules that this crate checks, with their explanation pages.
@@ -35,6 +34,10 @@
 //! - `check`: consistency checks of a configuration.
 //! - `command_tool`: consistency checks of command tools.
 //! - `workspace`: consistency checks of the repositories in a configuration.
+//! - `mcp_servers`: consistency checks of the MCP servers in a configuration.
+//! - `variable_names`: checks of the names of environment variables.
+//! - `mcp_lock`: the lock file of MCP servers.
+//! - `mcp_lock_file`: reading the lock file of MCP servers.
 //! - `names`: look-up of tools, backends and providers by name.
 //! - `user`: the agents and tools in the folder of the user, `~/.orchestra`.
 //! - `files`: reading, recording and embedding the files of a configuration.
@@ -85,6 +88,8 @@ mod located;
 mod mcp;
 mod mcp_check;
 mod mcp_lock;
+mod mcp_lock_file;
+mod mcp_servers;
 mod model_chain;
 mod names;
 mod program_command;
@@ -111,6 +116,7 @@ mod tools;
 mod tree;
 mod user;
 mod values;
+mod variable_names;
 mod variables;
 mod words;
 mod workspace;

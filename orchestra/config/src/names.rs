@@ -4,6 +4,7 @@ use orchestra_graph::Span;
 
 use crate::backend::BackendKind;
 use crate::located::Names;
+use crate::mcp::McpServer;
 use crate::settings::{Configuration, ProviderKind};
 
 /// The names of the built-in tools.
@@ -120,6 +121,28 @@ impl Configuration {
         names.sort_unstable();
         names.dedup();
         names
+    }
+
+    /// Returns the MCP server and the name of the tool that a name such as `files:read-text-file` stands for, as the
+    /// server writes it. Returns `None` for other names.
+    ///
+    /// ```
+    /// use orchestra_config::Configuration;
+    /// let text = b"mcp_servers: {files: {command: [files], tools: [read_text_file]}}";
+    /// let (configuration, _) = Configuration::parse("orchestra.yaml", text);
+    /// let found = configuration.mcp_tool("files:read-text-file").expect("it is configured");
+    /// assert_eq!((found.0, found.2), ("files", "read_text_file"));
+    /// assert!(configuration.mcp_tool("read-file").is_none());
+    /// ```
+    pub fn mcp_tool(&self, name: &str) -> Option<(&str, &McpServer, &str)> {
+        let name = tool_name(name);
+        let (wanted, tool) = name.split_once(':')?;
+        let (server, settings) = self
+            .mcp_servers
+            .iter()
+            .find(|(server, _)| tool_name(server) == wanted)?;
+        let tool = settings.tools.iter().find(|known| tool_name(known) == tool)?;
+        Some((server, &settings.value, tool))
     }
 
     /// Returns whether a tool is known to change nothing: a read-only built-in tool, a command with `read_only`, or a

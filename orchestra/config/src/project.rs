@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use orchestra_graph::{ChildReader, Diagnostic, ReadError, Report, Source, Span};
 
-use crate::mcp_check::ProjectLock;
+use crate::mcp_lock_file::ProjectLock;
 use crate::rules;
 use crate::settings::{Agent, Configuration};
 use crate::tree::MAX_BYTES;

@@ -41,6 +41,7 @@ mod limits;
 mod lock;
 mod long_ids;
 mod mcp;
+mod mcp_http;
 mod mcp_installed;
 mod mcp_lock;
 mod mcp_serve;
