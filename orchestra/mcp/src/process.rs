@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
-use std::io::{self, Read as _};
+use std::io;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,6 +17,8 @@ use crate::sanitize::shortened;
 
 /// The time that a server has to end by itself once its input is closed.
 const GRACE: Duration = Duration::from_secs(1);
+/// The time in which the error output of a server that has ended must be read.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 /// Length of the kept end of the error output, in bytes.
 const MAX_ERROR_OUTPUT: usize = 2048;
 
@@ -62,27 +64,25 @@ impl ServerProcess {
         let Pipes {
             stdin,
             stdout,
-            mut stderr,
+            stderr,
         } = pipes.recv().map_err(lost)??;
         let stdin = stdin.ok_or_else(|| io::Error::from(io::ErrorKind::BrokenPipe))?;
+        let error_output = Arc::new(Mutex::new(VecDeque::new()));
+        let kept = error_output.clone();
+        let (reading, all_read) = sync_channel::<()>(1);
+        std::thread::Builder::new()
+            .name("orchestra-mcp-errors".to_owned())
+            .spawn(move || {
+                keep_errors(stderr, &kept);
+                drop(reading);
+            })?;
         let ended = stop.clone();
         let (transport, end) = LineTransport::start(stdout, stdin, move || {
             // The thread of the server may have ended already.
             let _ = ended.try_send(Stop::Ended);
+            // The last words are a part of the reason, so that they are awaited.
+            let _ = all_read.recv_timeout(LAST_WORDS);
         })?;
-        let error_output = Arc::new(Mutex::new(VecDeque::new()));
-        let kept = error_output.clone();
-        std::thread::Builder::new()
-            .name("orchestra-mcp-errors".to_owned())
-            .spawn(move || {
-                let mut buffer = [0; 4096];
-                while let Ok(length @ 1..) = stderr.read(&mut buffer) {
-                    let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-                    kept.extend(buffer.iter().take(length));
-                    let more = kept.len().saturating_sub(MAX_ERROR_OUTPUT);
-                    kept.drain(..more);
-                }
-            })?;
         let process = ServerProcess {
             stop,
             end,
@@ -133,6 +133,17 @@ impl ServerCommand {
         self.environment
             .iter()
             .filter_map(|name| Some((name, std::env::var_os(name)?)))
+    }
+}
+
+/// Reads the error output of a server, and keeps its end.
+fn keep_errors(mut errors: impl io::Read, kept: &Mutex<VecDeque<u8>>) {
+    let mut buffer = [0; 4096];
+    while let Ok(length @ 1..) = errors.read(&mut buffer) {
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.extend(buffer.iter().take(length));
+        let more = kept.len().saturating_sub(MAX_ERROR_OUTPUT);
+        kept.drain(..more);
     }
 }
 

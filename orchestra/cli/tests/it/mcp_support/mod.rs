@@ -1,6 +1,12 @@
 //! A scripted server of the Model Context Protocol, in raw JSON lines: this test program, started again.
 
-#![allow(unreachable_pub, clippy::unwrap_used, clippy::panic)]
+#![allow(
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::exit,
+    clippy::zombie_processes
+)]
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
