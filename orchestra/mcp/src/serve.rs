@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::io::{self, Read, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -42,8 +43,9 @@ pub async fn serve_pipelines(
     input: impl Read + Send + 'static,
     output: impl Write + Send + 'static,
 ) -> io::Result<()> {
-    let (transport, _) = LineTransport::start(input, output, || {})?;
     let runs = Arc::new(ActiveRuns::default());
+    let paused = runs.clone();
+    let (transport, _) = LineTransport::start(input, output, move || paused.pause_all())?;
     let server = Server {
         host: Arc::new(host),
         runs: runs.clone(),
@@ -67,6 +69,8 @@ struct ActiveRuns {
     cancellers: Mutex<Vec<(u64, Canceller)>>,
     next: Mutex<u64>,
     count: watch::Sender<usize>,
+    /// `true` once the client has gone. Runs that start later are paused at once.
+    is_client_gone: AtomicBool,
 }
 
 impl Default for ActiveRuns {
@@ -75,6 +79,7 @@ impl Default for ActiveRuns {
             cancellers: Mutex::default(),
             next: Mutex::default(),
             count: watch::Sender::new(0),
+            is_client_gone: AtomicBool::new(false),
         }
     }
 }
@@ -84,6 +89,9 @@ impl ActiveRuns {
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         *next += 1;
         let mut cancellers = self.cancellers.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.is_client_gone.load(Ordering::SeqCst) {
+            canceller.pause(CLIENT_GONE);
+        }
         cancellers.push((*next, canceller));
         self.count.send_modify(|count| *count += 1);
         ActiveRun {
@@ -93,6 +101,7 @@ impl ActiveRuns {
     }
 
     fn pause_all(&self) {
+        self.is_client_gone.store(true, Ordering::SeqCst);
         let cancellers = self.cancellers.lock().unwrap_or_else(PoisonError::into_inner);
         for (_, canceller) in cancellers.iter() {
             canceller.pause(CLIENT_GONE);
