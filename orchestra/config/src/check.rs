@@ -14,7 +14,7 @@ use crate::settings::{Configuration, ProviderKind};
 use crate::suggestion::{Hint, suggestion};
 use crate::tree;
 use crate::variable_names::{variable_name, variables};
-use crate::workspace;
+use crate::{webhook_check, workspace};
 
 /// The rules for the form of `orchestra.yaml`.
 pub(crate) const FILE_RULES: FileRules = FileRules {
@@ -71,6 +71,7 @@ fn check(configuration: &Configuration, diagnostics: &mut Diagnostics) {
     }
     workspace::check(&configuration.workspace, diagnostics);
     check_servers(configuration, diagnostics);
+    webhook_check::check(&configuration.webhooks, diagnostics);
     variables(&configuration.environment, diagnostics);
     for folder in &configuration.prompts.folders {
         if folder.trim().is_empty() || folder.contains('\0') {
@@ -181,7 +182,7 @@ fn providers(configuration: &Configuration, diagnostics: &mut Diagnostics) {
             );
         }
         if let Some(variable) = &provider.api_key_env {
-            variable_name(variable, diagnostics);
+            diagnostics.variable_name(variable);
         }
         if let Some(default) = provider
             .default_model

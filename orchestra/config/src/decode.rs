@@ -53,6 +53,19 @@ impl Diagnostics {
         self.list.push(diagnostic.help(help));
     }
 
+    /// Reports a text that cannot be the name of an environment variable.
+    pub(crate) fn variable_name(&mut self, name: &Located<String>) {
+        let is_first = |byte: u8| byte.is_ascii_alphabetic() || byte == b'_';
+        let is_next = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        if !name.bytes().next().is_some_and(is_first) || !name.bytes().all(is_next) {
+            self.value(
+                format!("`{}` is not a valid environment variable name", name.value),
+                name.span,
+                "use letters, digits and `_`, and begin with a letter or `_`",
+            );
+        }
+    }
+
     /// Reports a diagnostic at a name, with a hint on how to correct it.
     pub(crate) fn name(&mut self, diagnostic: Diagnostic, name: &str, hint: impl Into<Hint>) {
         self.list

@@ -25,6 +25,7 @@
 //! - `backend`: the settings of backends.
 //! - `model_chain`: the models that an alias stands for.
 //! - `mcp`: the settings of MCP servers.
+//! - `webhook`: the settings of webhooks.
 //! - `settings`: the settings of `orchestra.yaml` as types.
 //! - `located`: values with their spans.
 //! - `rules`: the rules that this crate checks, with their explanation pages.
@@ -33,6 +34,7 @@
 //! - `decode`: decoding of the tree into types.
 //! - `check`: consistency checks of a configuration.
 //! - `command_tool`: consistency checks of command tools.
+//! - `webhook_check`: consistency checks of webhooks.
 //! - `workspace`: consistency checks of the repositories in a configuration.
 //! - `mcp_servers`: consistency checks of the MCP servers in a configuration.
 //! - `variable_names`: checks of the names of environment variables.
@@ -118,6 +120,8 @@ mod user;
 mod values;
 mod variable_names;
 mod variables;
+mod webhook;
+mod webhook_check;
 mod words;
 mod workspace;
 
@@ -151,4 +155,5 @@ pub use timespan::Timespan;
 pub use user::UserFiles;
 pub use values::{TemplateValue, TemplateValues};
 pub use variables::{BUILT_IN_VARIABLES, ENGINE_KEYS, STAGE_FIELDS, variable_description};
+pub use webhook::{PayloadValues, Webhook};
 pub use words::{TemplateVariable, YamlWord, task_variables, template_variables, yaml_words};

@@ -7,6 +7,7 @@ use crate::mcp::McpServer;
 use crate::model_chain::ModelChain;
 use crate::timespan::Timespan;
 use crate::tree::{Node, Tree};
+use crate::webhook::Webhook;
 
 section! {
     /// The project configuration, `orchestra.yaml`.
@@ -39,6 +40,8 @@ section! {
         pub workspace: Workspace,
         /// What differs for single pipelines, by the names of their graphs.
         pub pipelines: Names<PipelineSettings>,
+        /// The requests of other programs that start runs on `orchestra serve`, by their names.
+        pub webhooks: Names<Webhook>,
     }
 }
 

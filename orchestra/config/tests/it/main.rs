@@ -11,3 +11,4 @@ mod resolution;
 mod rules;
 mod schema;
 mod templates;
+mod webhooks;
