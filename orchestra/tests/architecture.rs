@@ -183,6 +183,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "form_urlencoded",
             "futures-util",
             "getrandom",
+            "hmac",
             "http-body-util",
             "hyper",
             "hyper-util",

@@ -88,15 +88,14 @@ fn check_pointer(pointer: &str, span: Span, diagnostics: &mut Diagnostics) {
     if pointer.starts_with('/') && escapes.all(|rest| rest.starts_with(['0', '1'])) {
         return;
     }
-    let help = match pointer.starts_with('/') {
-        true => "write `~0` for `~`, and `~1` for `/` in a key".to_owned(),
-        false => {
-            let dotted = pointer.trim_start_matches("$.").trim_start_matches('.');
-            format!(
-                "write `/{}`: each key or index follows a `/`",
-                dotted.replace('.', "/")
-            )
-        }
+    let help = if pointer.starts_with('/') {
+        "write `~0` for `~`, and `~1` for `/` in a key".to_owned()
+    } else {
+        let dotted = pointer.trim_start_matches("$.").trim_start_matches('.');
+        format!(
+            "write `/{}`: each key or index follows a `/`",
+            dotted.replace('.', "/")
+        )
     };
     diagnostics.value(format!("`{pointer}` is not a JSON pointer"), span, help);
 }

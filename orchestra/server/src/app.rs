@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use orchestra_engine::{
-    Begin, Canceller, Engine, Entry, InterviewError, Interviewer, Question, RunFolder, RunId, StageText,
+    Begin, Canceller, Engine, Entry, InterviewError, Interviewer, Question, RunFolder, RunId, Script,
+    StageText,
 };
 use orchestra_sessions::{Session, SessionIndex};
 use tokio::sync::{Semaphore, broadcast, watch};
@@ -21,6 +22,7 @@ use crate::live::watchers::Watchers;
 use crate::options::Submit;
 use crate::project::{Project, ProjectError};
 use crate::stations::Stations;
+use crate::webhook::Webhook;
 
 /// Number of pieces of model text that a slow page may lag behind.
 const TEXTS: usize = 512;
@@ -39,6 +41,8 @@ pub(crate) struct App {
     pub(crate) stations: Stations,
     pub(crate) submit: Submit,
     pub(crate) max_runs: usize,
+    /// The webhooks by their names.
+    pub(crate) webhooks: BTreeMap<String, Webhook>,
     pub(crate) changes: Arc<Changes>,
     pub(crate) feeds: Feeds,
     pub(crate) counters: Counters,
@@ -66,6 +70,7 @@ impl App {
         index: SessionIndex,
         submit: Submit,
         max_runs: usize,
+        webhooks: BTreeMap<String, Webhook>,
     ) -> App {
         let changes = Arc::new(Changes::default());
         App {
@@ -75,6 +80,7 @@ impl App {
             index: Arc::new(index),
             submit,
             max_runs,
+            webhooks,
             places: Arc::new(Semaphore::new(max_runs.min(Semaphore::MAX_PERMITS))),
             feeds: Feeds::new(changes.clone()),
             watchers: Watchers::default(),
@@ -116,6 +122,20 @@ impl App {
     ) -> Result<T, ApiError> {
         let project = self.project.clone();
         Ok(blocking(move || call(&*project)).await??)
+    }
+
+    /// Loads a pipeline by its name, with an engine that runs it. With a script, runs are simulated.
+    pub(crate) async fn startable(
+        &self,
+        name: String,
+        script: Option<Script>,
+    ) -> Result<(Entry, Engine), ApiError> {
+        self.project(move |project| {
+            let entry = project.load_entry(&name)?;
+            let engine = project.engine(&entry, script)?;
+            Ok((entry, engine))
+        })
+        .await
     }
 
     /// Returns a run by its exact id, with its present status.

@@ -96,6 +96,12 @@ impl ApiError {
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", "the server stops")
     }
 
+    /// The server accepts no writes.
+    pub(crate) fn read_only() -> ApiError {
+        let message = "the server was started with `--read-only`";
+        ApiError::new(StatusCode::FORBIDDEN, "read_only", message)
+    }
+
     /// There are too many requests of this kind.
     pub(crate) fn too_many(message: impl Into<String>, seconds: u32) -> ApiError {
         ApiError {
@@ -327,6 +333,8 @@ impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> ApiError {
         match error {
             StoreError::Owned { .. } => ApiError::conflict("owned", error.to_string()),
+            // Another server has begun to start it.
+            StoreError::Occupied { .. } => ApiError::conflict(error.code(), error.to_string()),
             // The copy of a run that a Restate server executes.
             StoreError::Exported { .. } => ApiError::conflict(error.code(), error.to_string()),
             StoreError::NoCheckpoint { .. } => {

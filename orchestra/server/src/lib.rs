@@ -9,6 +9,7 @@
 //! - **Definition** ([`Definition`]): a pipeline that can be started by name.
 //! - **Workflow**: a station workflow of the project's database, with versions that never change.
 //! - **Submission**: a pipeline that a client sends as text.
+//! - **Webhook** ([`Webhook`]): the deliveries of another program that start runs of one pipeline.
 //! - **Power**: what a pipeline does beyond asking models and people; submissions may have none by default.
 //! - **Update**: the rows of a run that changed after a position in its events.
 //! - **Feed**: the latest events of a run, which all its clients share.
@@ -18,6 +19,7 @@
 //! - `error`: the errors of requests.
 //! - `options`: the options of a server.
 //! - `project`: [`Project`], and the compiled pipelines of a program.
+//! - `webhook`: [`Webhook`].
 //! - `stations`: the database of station workflows.
 //! - `access`: hosts, origins, tokens and sessions.
 //! - `live`: what clients receive while runs go on.
@@ -45,8 +47,10 @@ mod reports;
 mod routes;
 mod server;
 mod stations;
+mod webhook;
 
 pub use options::{Submit, UnknownSubmit};
 pub use project::{Definition, DefinitionKind, LoadedDefinition, Project, ProjectError};
 pub use routes::description;
 pub use server::{ListeningServer, Server, ServerError};
+pub use webhook::{Webhook, WebhookError};

@@ -8,6 +8,7 @@ use utoipa::openapi::{OpenApi, RefOr, Schema};
 
 use crate::error::ErrorBody;
 use crate::guard::OPEN_API;
+use crate::webhook::HOOKS;
 
 /// Where the description holds schemas.
 const SCHEMAS: &str = "#/components/schemas";
@@ -26,6 +27,7 @@ const PARAMETERS: &[(&str, &str)] = &[
         "version",
         "The number of the version, from 1; with `.dot` behind it, its bare text.",
     ),
+    ("webhook", "The name of the webhook."),
     ("workflow", "The id of the workflow, or its name."),
 ];
 
@@ -196,6 +198,14 @@ pub(crate) fn complete(api: OpenApi) -> Value {
             "description": "The cookie of a page, which `POST /api/v1/session` sets. Requests also need the \
                 key that it returns in the header `X-Orchestra`.",
         },
+        "webhook": {
+            "type": "http", "scheme": "bearer",
+            "description": "The secret of the webhook. GitLab sends it as `X-Gitlab-Token`.",
+        },
+        "signature": {
+            "type": "apiKey", "in": "header", "name": "X-Hub-Signature-256",
+            "description": "`sha256=` and the HMAC-SHA256 of the body with the secret of the webhook, in hexadecimal.",
+        },
     });
     for (name, schema) in schemas::<ErrorBody<'_>>(Direction::Reply) {
         components["schemas"][name] = serde_json::to_value(schema).unwrap_or_default();
@@ -220,6 +230,10 @@ pub(crate) fn complete(api: OpenApi) -> Value {
 fn complete_operation(path: &str, operation: &mut Map<String, Value>, schemas: &Value) {
     if OPEN_API.contains(&path) {
         operation.insert("security".to_owned(), json!([]));
+    }
+    if path.starts_with(HOOKS) {
+        let security = json!([{ "webhook": [] }, { "signature": [] }]);
+        operation.insert("security".to_owned(), security);
     }
     let named = path.split('/').filter_map(|part| part.strip_prefix('{'));
     let named = named.map(|part| part.split('}').next().unwrap_or_default());

@@ -271,6 +271,17 @@ impl ProjectError {
     }
 }
 
+impl dyn Project {
+    /// Loads the entry of a pipeline by its name.
+    pub(crate) fn load_entry(&self, name: &str) -> Result<Entry, ProjectError> {
+        let found = self.load(name)?;
+        found.entry.ok_or_else(|| {
+            let error = ProjectError::new("invalid_pipeline", format!("the pipeline `{name}` is invalid"));
+            error.reports(found.loaded.reports().cloned())
+        })
+    }
+}
+
 /// The pipelines that are compiled into a program, with one engine for all of them.
 pub(crate) struct CompiledProject {
     pub(crate) engine: Engine,

@@ -1,5 +1,6 @@
 //! The server.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -7,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orchestra_engine::{Binding, Engine, Entry, HandlerSet};
+use orchestra_graph::Contract;
 use orchestra_sessions::{SessionError, SessionIndex};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -18,6 +20,7 @@ use crate::live::watcher;
 use crate::options::Submit;
 use crate::project::{CompiledProject, Project};
 use crate::routes::router;
+use crate::webhook::Webhook;
 
 /// Number of runs that the server executes at once by default.
 const MAX_RUNS: usize = 16;
@@ -56,6 +59,7 @@ pub struct Server {
     read_only: bool,
     public_url: Option<String>,
     token_file: Option<PathBuf>,
+    webhooks: BTreeMap<String, Webhook>,
 }
 
 enum SourceOfPipelines {
@@ -85,6 +89,7 @@ impl Server {
             read_only: false,
             public_url: None,
             token_file: None,
+            webhooks: BTreeMap::new(),
         }
     }
 
@@ -160,11 +165,19 @@ impl Server {
         self
     }
 
+    /// Starts runs for the deliveries of another program. Replaces a webhook of the same name. The pipeline may do what
+    /// its author wrote, as one that is [started by name](Server::pipeline).
+    #[must_use]
+    pub fn webhook(mut self, webhook: Webhook) -> Server {
+        self.webhooks.insert(webhook.name().to_owned(), webhook);
+        self
+    }
+
     /// Prepares the server to serve a listener.
     ///
     /// # Errors
-    /// The runs folder, its index or a file of the token cannot be opened, or the listener is open to other machines
-    /// without a [public URL](Server::public_url).
+    /// The runs folder, its index or a file of the token cannot be opened, the listener is open to other machines
+    /// without a [public URL](Server::public_url), or no delivery of a [webhook](Server::webhook) could start its pipeline.
     pub fn listen(self, listener: TcpListener) -> Result<ListeningServer, ServerError> {
         let address = listener.local_addr().map_err(ServerError::Listener)?;
         check_exposure(address, self.public_url.as_deref())?;
@@ -177,6 +190,9 @@ impl Server {
                 stations: self.stations,
             }),
         };
+        for webhook in self.webhooks.values() {
+            check_webhook(webhook, &*project)?;
+        }
         let runs_dir = project.runs_dir();
         let index = SessionIndex::open(&runs_dir)?;
         index.set_search_interval(watcher::SEARCH_INTERVAL)?;
@@ -193,11 +209,23 @@ impl Server {
             None => format!("http://{address}"),
         };
         let link = format!("{base}/ui/#token={}", token.text());
+        let webhooks = self.webhooks.values();
+        let webhooks = webhooks
+            .map(|webhook| format!("{base}{}", webhook.path()))
+            .collect();
         let access = Access::new(hosts, token, self.read_only).map_err(ServerError::Randomness)?;
         Ok(ListeningServer {
-            app: Arc::new(App::new(access, project, index, self.submit, self.max_runs)),
+            app: Arc::new(App::new(
+                access,
+                project,
+                index,
+                self.submit,
+                self.max_runs,
+                self.webhooks,
+            )),
             listener,
             link,
+            webhooks,
         })
     }
 }
@@ -227,6 +255,19 @@ fn check_exposure(address: SocketAddr, public_url: Option<&str>) -> Result<(), S
     }
 }
 
+fn check_webhook(webhook: &Webhook, project: &dyn Project) -> Result<(), ServerError> {
+    let failed = |message: String| ServerError::Webhook {
+        name: webhook.name().to_owned(),
+        message,
+    };
+    let entry = project.load_entry(webhook.pipeline());
+    let entry = entry.map_err(|error| failed(error.to_string()))?;
+    match webhook.mismatch(&Contract::from_pipeline(entry.pipeline())) {
+        Some(mismatch) => Err(failed(mismatch)),
+        None => Ok(()),
+    }
+}
+
 /// A server that is ready to accept connections; see [`Server::listen`].
 ///
 /// ```
@@ -246,12 +287,18 @@ pub struct ListeningServer {
     app: Arc<App>,
     listener: TcpListener,
     link: String,
+    webhooks: Vec<String>,
 }
 
 impl ListeningServer {
     /// Returns the link that opens the page with the token. The token is in the fragment, which browsers do not send.
     pub fn link(&self) -> &str {
         &self.link
+    }
+
+    /// Returns the URLs of the webhooks, sorted by their names.
+    pub fn webhooks(&self) -> &[String] {
+        &self.webhooks
     }
 
     /// Serves requests until `shutdown` completes. Then refuses further requests, pauses the runs that it executes, and
@@ -327,6 +374,14 @@ pub enum ServerError {
         /// The URL.
         url: String,
     },
+    /// No delivery of a webhook could start its pipeline.
+    #[error("the webhook `{name}` cannot start a run: {message}")]
+    Webhook {
+        /// The name of the webhook.
+        name: String,
+        /// The reason.
+        message: String,
+    },
     /// The operating system has no randomness for a token.
     #[error("cannot draw a token: {0}")]
     Randomness(std::io::Error),
@@ -349,6 +404,7 @@ impl ServerError {
         match self {
             ServerError::NoRunsFolder => "no_runs_folder",
             ServerError::Listener(_) => "listener",
+            ServerError::Webhook { .. } => "webhook",
             ServerError::Exposed { .. } => "exposed",
             ServerError::PublicUrl { .. } => "public_url",
             ServerError::Randomness(_) => "randomness",

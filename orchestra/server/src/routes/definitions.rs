@@ -231,18 +231,7 @@ pub(super) async fn start(
         let started = stations::start(&app, &headers, workflow, version, script, settings).await?;
         return Ok(started.reply("/pipelines"));
     }
-    let (entry, engine) = app
-        .project(move |project| {
-            let found = project.load(&name)?;
-            let Some(entry) = found.entry else {
-                let message = format!("the pipeline `{name}` is invalid");
-                let error = crate::project::ProjectError::new("invalid_pipeline", message);
-                return Err(error.reports(found.loaded.reports().cloned()));
-            };
-            let engine = project.engine(&entry, script)?;
-            Ok((entry, engine))
-        })
-        .await?;
+    let (entry, engine) = app.startable(name, script).await?;
     let started = start_once(&app, &headers, entry, engine, settings, simulated).await?;
     Ok(started.reply("/pipelines"))
 }

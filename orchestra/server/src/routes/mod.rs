@@ -7,6 +7,7 @@ mod definitions;
 mod files;
 mod gates;
 mod graph;
+mod hooks;
 mod metrics;
 mod once;
 mod pipelines;
@@ -64,6 +65,7 @@ fn routes() -> OpenApiRouter<Arc<App>> {
         .merge(compare::routes())
         .merge(files::routes())
         .merge(definitions::routes())
+        .merge(hooks::routes())
         .merge(changes::routes())
         .merge(metrics::routes())
         .merge(stations::routes())

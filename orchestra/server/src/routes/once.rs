@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::http::header::LOCATION;
+use axum::http::header::{HeaderName, LOCATION};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use orchestra_engine::{Begin, Engine, Entry, RunFolder, RunId, StartSettings};
@@ -11,6 +11,8 @@ use sha2::{Digest as _, Sha256};
 use super::request::RunName;
 use crate::app::{App, blocking};
 use crate::error::{ApiError, json_response};
+
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// Maximum length of a key, in bytes.
 const MAX_KEY: usize = 255;
@@ -34,40 +36,87 @@ impl StartedRun {
     }
 }
 
+/// The key of a request that may be repeated.
+pub(super) struct Key(Vec<u8>);
+
+impl Key {
+    /// Returns the id of the run that the key determines.
+    pub(super) fn run_id(&self, prefix: &str) -> String {
+        let digest = Sha256::digest(&self.0);
+        let hex: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+        format!("{prefix}-{hex}")
+    }
+}
+
+/// Returns the key in a header.
+pub(super) fn key_in(headers: &HeaderMap, name: &HeaderName) -> Result<Option<Key>, ApiError> {
+    let mut keys = headers.get_all(name).iter();
+    let Some(key) = keys.next() else {
+        return Ok(None);
+    };
+    if key.is_empty() || key.len() > MAX_KEY || keys.next().is_some() {
+        let name = if *name == IDEMPOTENCY_KEY {
+            "Idempotency-Key"
+        } else {
+            name.as_str()
+        };
+        let message = format!("`{name}` must be one value of 1 to {MAX_KEY} bytes");
+        return Err(ApiError::malformed(message));
+    }
+    Ok(Some(Key(key.as_bytes().to_vec())))
+}
+
+/// A start that may be repeated.
+pub(super) struct KeyedStart {
+    /// The id of the run that a key determines; `None` for a run of its own.
+    pub(super) run: Option<String>,
+    pub(super) settings: StartSettings,
+    pub(super) simulated: bool,
+    /// `true` if the pipeline of the first run may have been another one.
+    pub(super) any_source: bool,
+}
+
 /// Starts a run. With the header `Idempotency-Key`, the key determines the id of the run, so that it starts only once.
 pub(super) async fn start_once(
     app: &Arc<App>,
     headers: &HeaderMap,
     entry: Entry,
     engine: Engine,
-    mut settings: StartSettings,
+    settings: StartSettings,
     simulated: bool,
 ) -> Result<StartedRun, ApiError> {
-    let new = |id| StartedRun { id, is_new: true };
-    let Some(run) = run_of_key(headers)? else {
-        return app.begin(entry, engine, Begin::Start(settings)).await.map(new);
+    let key = key_in(headers, &IDEMPOTENCY_KEY)?;
+    let start = KeyedStart {
+        run: key.map(|key| key.run_id("key")),
+        settings,
+        simulated,
+        any_source: false,
     };
-    let _held = app.keyed_start.lock().await;
-    if let Some(started) = repeated(app, &run, &entry, &settings, simulated).await? {
-        return Ok(started);
-    }
-    settings.run_id = Some(run);
-    app.begin(entry, engine, Begin::Start(settings)).await.map(new)
+    start_keyed(app, entry, engine, start).await
 }
 
-/// Returns the id of the run that a key determines.
-fn run_of_key(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
-    let mut keys = headers.get_all("idempotency-key").iter();
-    let Some(key) = keys.next() else {
-        return Ok(None);
+/// Starts a run, unless an earlier request has started it.
+pub(super) async fn start_keyed(
+    app: &Arc<App>,
+    entry: Entry,
+    engine: Engine,
+    mut start: KeyedStart,
+) -> Result<StartedRun, ApiError> {
+    let new = |id| StartedRun { id, is_new: true };
+    let Some(run) = start.run.take() else {
+        return app
+            .begin(entry, engine, Begin::Start(start.settings))
+            .await
+            .map(new);
     };
-    if key.is_empty() || key.len() > MAX_KEY || keys.next().is_some() {
-        let message = format!("`Idempotency-Key` must be one value of 1 to {MAX_KEY} bytes");
-        return Err(ApiError::malformed(message));
+    let _held = app.keyed_start.lock().await;
+    if let Some(started) = repeated(app, &run, &entry, &start).await? {
+        return Ok(started);
     }
-    let digest = Sha256::digest(key.as_bytes());
-    let hex: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-    Ok(Some(format!("key-{hex}")))
+    start.settings.run_id = Some(run);
+    app.begin(entry, engine, Begin::Start(start.settings))
+        .await
+        .map(new)
 }
 
 /// Returns the reply for a run that an earlier request with the same key has started, or `None` if there is none.
@@ -75,9 +124,9 @@ async fn repeated(
     app: &App,
     run: &str,
     entry: &Entry,
-    settings: &StartSettings,
-    simulated: bool,
+    start: &KeyedStart,
 ) -> Result<Option<StartedRun>, ApiError> {
+    let settings = &start.settings;
     let path = app.index.runs_dir().join(run);
     let found = blocking(move || RunFolder::open(path)).await?;
     let Ok(found) = found else {
@@ -85,8 +134,8 @@ async fn repeated(
     };
     let manifest = found.manifest();
     let same_values = |(key, value): &(String, serde_json::Value)| manifest.params.get(key) == Some(value);
-    let same = *manifest.pipeline.source == *entry.pipeline().source
-        && manifest.simulated == simulated
+    let same = (start.any_source || *manifest.pipeline.source == *entry.pipeline().source)
+        && manifest.simulated == start.simulated
         && manifest.max_time == settings.limits.time
         && manifest.budget == settings.limits.budget
         && settings.params.iter().all(same_values);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use orchestra_engine::Engine;
-use orchestra_server::{Server, ServerError};
+use orchestra_server::{Server, ServerError, Webhook};
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
@@ -20,9 +20,15 @@ fn path(route: &str) -> String {
     parts.collect::<Vec<_>>().join("/")
 }
 
+/// Starts a server in which the path of each route leads to something.
+async fn server_with_a_webhook() -> TestServer {
+    let webhook = Webhook::new("x", "release", "0123456789abcdef").expect("sound");
+    TestServer::with(|server| server.entry(entry("release", RELEASE)).webhook(webhook)).await
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn no_route_answers_a_foreign_host_or_page_or_a_stranger() {
-    let server = TestServer::start().await;
+    let server = server_with_a_webhook().await;
     for (route, methods) in &routes() {
         let open = ["/api/v1/health", "/api/v1/session"].contains(&route.as_str());
         for method in methods {
@@ -96,7 +102,7 @@ async fn no_route_answers_a_foreign_host_or_page_or_a_stranger() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_route_is_listed_and_accepts_its_methods_alone() {
-    let server = TestServer::start().await;
+    let server = server_with_a_webhook().await;
     for (route, methods) in &routes() {
         for method in ["GET", "POST", "PUT", "DELETE", "PATCH"] {
             // A stream of rows never ends.

@@ -16,6 +16,7 @@ mod events;
 mod executions;
 mod files;
 mod gates;
+mod hooks;
 mod lifecycle;
 mod openapi;
 mod raw_requests;
