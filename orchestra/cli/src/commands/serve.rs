@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use orchestra_config::CONFIGURATION_FILE;
 use orchestra_engine::{Disk, Engine, Entry, PausedRun, RunFolder, Script};
 use orchestra_graph::{LoadOptions, Loaded, Source, Transform, load};
 use orchestra_server::{
     Definition, DefinitionKind, ListeningServer, LoadedDefinition, Project, ProjectError, Server, ServerError,
 };
 use orchestra_sessions::{Session, SessionStatus};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use super::control::paused_run;
@@ -19,6 +20,7 @@ use super::served::ServedPipelines;
 use crate::args::{Lints, ServeArgs};
 use crate::error::{CliError, Exit};
 use crate::project::pipelines::{Pipelines, run_transforms};
+use crate::project::webhooks::Webhooks;
 use crate::project::workflows::DATABASE;
 use crate::report::finish::resume_line;
 use crate::runs::Runs;
@@ -35,6 +37,12 @@ pub(crate) fn serve(
 ) -> Result<Exit, CliError> {
     let runs = Runs::new(&args.runs, program);
     let telemetry = RunTelemetry::from_environment(terminal);
+    let webhooks = Webhooks::find(args.config.as_deref(), terminal)?;
+    let started: Vec<String> = webhooks
+        .list
+        .iter()
+        .map(|hook| hook.pipeline().to_owned())
+        .collect();
     let pipelines = ServedPipelines {
         pipelines: pipelines.clone(),
         runs: runs.clone(),
@@ -44,6 +52,7 @@ pub(crate) fn serve(
             quiet: true,
             ..*terminal
         },
+        secrets: webhooks.secrets,
     };
     let project = ServedProject {
         pipelines,
@@ -52,6 +61,9 @@ pub(crate) fn serve(
     let mut server = Server::with_project(project)
         .submit(args.submit)
         .max_runs(args.max_runs);
+    for webhook in webhooks.list {
+        server = server.webhook(webhook);
+    }
     if args.read_only {
         server = server.read_only();
     }
@@ -70,7 +82,7 @@ pub(crate) fn serve(
                 .help("name another address with `--listen 127.0.0.1:0`, which chooses a free port")
         })?;
         let listening = server.listen(listener)?;
-        announce(&listening, terminal);
+        announce(&listening, &started, terminal);
         let mut serving = std::pin::pin!(listening.serve(async {
             signals.next().await;
             terminal.progress("stopping: running stages are asked to stop; once more stops at once");
@@ -100,15 +112,22 @@ pub(crate) fn serve(
     Ok(Exit::Ok)
 }
 
-fn announce(listening: &ListeningServer, terminal: &Terminal) {
+/// Prints where the server is reached. `pipelines` are those that the webhooks start.
+fn announce(listening: &ListeningServer, pipelines: &[String], terminal: &Terminal) {
+    let webhooks = listening.webhooks().iter().zip(pipelines);
     if terminal.json {
+        let webhooks = webhooks.map(|(url, pipeline)| json!({"url": url, "pipeline": pipeline}));
+        let webhooks: Vec<Value> = webhooks.collect();
         terminal.object(&json!({
-            "schema": "orchestra.serve/1", "link": listening.link(),
+            "schema": "orchestra.serve/1", "link": listening.link(), "webhooks": webhooks,
         }));
         return;
     }
     let link = terminal.paint_result(Paint::Bold, listening.link());
     terminal.result(&format!("open {link}"));
+    for (url, pipeline) in webhooks {
+        terminal.result(&format!("deliveries to {url} start `{pipeline}`"));
+    }
     terminal.progress("programs send the token as `Authorization: Bearer TOKEN`; stop with Ctrl-C");
 }
 
@@ -117,6 +136,9 @@ impl From<ServerError> for CliError {
         let converted = CliError::usage(error.code(), error.to_string());
         match error {
             ServerError::Exposed { .. } | ServerError::PublicUrl { .. } => converted,
+            ServerError::Webhook { name, .. } => converted.exit(Exit::Invalid).help(format!(
+                "correct `webhooks: {name}` in `{CONFIGURATION_FILE}`, or the pipeline"
+            )),
             _ => converted.exit(Exit::RunFailed),
         }
     }

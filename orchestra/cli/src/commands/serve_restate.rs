@@ -76,6 +76,7 @@ fn work(
         runs: Runs::new(&args.runs, program),
         config: args.config.clone(),
         terminal,
+        secrets: Vec::new(),
     };
     let named: Vec<String> = match (&args.files[..], &pipelines.entries[..]) {
         ([], entries) => entries.iter().map(|entry| entry.name().to_owned()).collect(),

@@ -30,6 +30,8 @@ pub(super) struct ServedPipelines {
     /// The requested project configuration.
     pub(super) config: Option<PathBuf>,
     pub(super) terminal: Terminal,
+    /// Further secrets, which no output of a run may contain.
+    pub(super) secrets: Vec<String>,
 }
 
 impl ServedPipelines {
@@ -73,6 +75,7 @@ impl ServedPipelines {
             &self.terminal,
         )?;
         builder
+            .secrets(self.secrets.iter().cloned())
             .build()
             .map_err(|error| CliError::usage(error.code(), error.to_string()))
     }

@@ -385,11 +385,11 @@ pub(crate) fn secrets_of_environment(pipeline: &Pipeline, terminal: &Terminal) -
     secrets.values
 }
 
-fn format(terminal: &Terminal) -> Format {
+pub(crate) fn format(terminal: &Terminal) -> Format {
     if terminal.json { Format::Json } else { Format::Text }
 }
 
-fn invalid(file: &str) -> CliError {
+pub(crate) fn invalid(file: &str) -> CliError {
     CliError::usage(
         "invalid_configuration",
         format!("`{file}` cannot be run as it is configured"),

@@ -10,4 +10,6 @@ pub(crate) mod pipelines;
 pub(crate) mod repositories;
 pub(crate) mod root;
 pub(crate) mod startable;
+#[cfg(feature = "server")]
+pub(crate) mod webhooks;
 pub(crate) mod workflows;

@@ -74,6 +74,7 @@ mod templates;
 mod unprivileged;
 mod usage;
 mod wait;
+mod webhooks;
 mod without_restate;
 mod workspace;
 mod workspace_cleanup;

@@ -4,6 +4,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::process::Command;
 
 use orchestra_oracle_tests::{case_count, cases, seed};
 use serde_json::{Value, json};
@@ -11,16 +12,20 @@ use serde_json::{Value, json};
 use crate::support::{Scratch, Started, gate};
 
 /// A server that was started in a folder.
-struct Served {
-    started: Started,
-    address: String,
-    token: String,
+pub(crate) struct Served {
+    pub(crate) started: Started,
+    pub(crate) address: String,
+    pub(crate) token: String,
 }
 
 impl Served {
     fn start(scratch: &Scratch, options: &[&str]) -> Served {
         let args = [&["serve", "--listen", "127.0.0.1:0"], options].concat();
-        let mut started = scratch.start(&args);
+        Served::from_command(scratch.command(&args))
+    }
+
+    pub(crate) fn from_command(command: Command) -> Served {
+        let mut started = Started::from_command(command).0;
         let link = started.until(|line| line["schema"] == "orchestra.serve/1")["link"].clone();
         let link = link.as_str().expect("a link");
         let (address, token) = link.split_once("/ui/#token=").expect("a token");
@@ -37,17 +42,25 @@ impl Served {
 
     /// Sends a request with further headers.
     fn send_with(&self, headers: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
-        let (address, token, body) = (&self.address, &self.token, body.to_string());
+        let headers = format!("Authorization: Bearer {}\r\n{headers}", self.token);
+        self.send_raw(&headers, method, path, &body.to_string())
+    }
+
+    /// Sends a request with these headers alone.
+    pub(crate) fn send_raw(&self, headers: &str, method: &str, path: &str, body: &str) -> (u16, Value) {
+        let address = &self.address;
         let mut stream = TcpStream::connect(address).expect("a connection");
         let length = body.len();
-        write!(
+        // The server may refuse a body before it has read it.
+        let _ = write!(
             stream,
-            "{method} {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\n{headers}\
+            "{method} {path} HTTP/1.1\r\nHost: {address}\r\n{headers}\
              Content-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
-        )
-        .expect("sent");
-        let mut reply = String::new();
-        stream.read_to_string(&mut reply).expect("a reply");
+        );
+        let mut reply = Vec::new();
+        let read = stream.read_to_end(&mut reply);
+        assert!(read.is_ok() || !reply.is_empty(), "{read:?}");
+        let reply = String::from_utf8(reply).expect("text");
         let (head, body) = reply.split_once("\r\n\r\n").expect("a head");
         let status = head.split(' ').nth(1).expect("a status");
         (
@@ -56,7 +69,7 @@ impl Served {
         )
     }
 
-    fn get(&self, path: &str) -> Value {
+    pub(crate) fn get(&self, path: &str) -> Value {
         let (status, body) = self.send("GET", path, &json!({}));
         assert_eq!(status, 200, "{path}: {body}");
         body
@@ -74,14 +87,14 @@ impl Served {
     }
 
     /// Waits until the status of a run is this one.
-    fn until(&self, scratch: &Scratch, run: &str, is: impl Fn(&Value) -> bool) {
+    pub(crate) fn until(&self, scratch: &Scratch, run: &str, is: impl Fn(&Value) -> bool) {
         scratch.until("the run gets on", |_| {
             is(&self.get(&format!("/api/v1/runs/{run}")))
         });
     }
 }
 
-fn has_status(status: &str) -> impl Fn(&Value) -> bool {
+pub(crate) fn has_status(status: &str) -> impl Fn(&Value) -> bool {
     move |rows| rows["run"]["status"] == status
 }
 
