@@ -195,6 +195,8 @@ pub(crate) enum Format {
     Text,
     /// One line each
     Concise,
+    /// Annotations of GitHub Actions, one line each
+    Github,
     /// One JSON object each
     Json,
 }
@@ -369,11 +371,19 @@ pub(crate) struct StatusArgs {
     /// Show the complete path
     #[arg(long, requires = "run")]
     pub(crate) all: bool,
+    /// Show a summary of the run, for the page of a job
+    #[arg(long, value_name = "FORMAT", requires = "run")]
+    pub(crate) summary: Option<Summary>,
     #[command(flatten)]
     pub(crate) runs: RunsDir,
     #[cfg(feature = "restate")]
     #[command(flatten)]
     pub(crate) server: ServerOptions,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Summary {
+    Markdown,
 }
 
 #[derive(Debug, Args)]

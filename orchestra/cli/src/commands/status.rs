@@ -3,7 +3,7 @@
 use orchestra_sessions::{RunFilter, Session};
 use serde::Serialize;
 
-use crate::args::StatusArgs;
+use crate::args::{StatusArgs, Summary};
 use crate::error::{CliError, Exit};
 use crate::report::details::RunDetails;
 use crate::report::schema::WithSchema;
@@ -16,23 +16,23 @@ use crate::terminal::table::{Cell, table};
 pub(crate) fn status(args: &StatusArgs, program: &str, terminal: &Terminal) -> Result<Exit, CliError> {
     let runs = Runs::new(&args.runs, program);
     match &args.run {
-        Some(name) => show_details(&runs, name, args.all, terminal)?,
+        Some(name) => show_details(&runs, name, args, terminal)?,
         None => list(&runs, args.limit, terminal)?,
     }
     Ok(Exit::Ok)
 }
 
-fn show_details(runs: &Runs, name: &str, all: bool, terminal: &Terminal) -> Result<(), CliError> {
+fn show_details(runs: &Runs, name: &str, args: &StatusArgs, terminal: &Terminal) -> Result<(), CliError> {
     let folder = runs.find(name)?;
     let details = RunDetails::new(runs, &folder)?;
-    print_details(&details, runs, all, terminal)
+    print_details(&details, runs, args, terminal)
 }
 
 /// Prints the report of a run.
 pub(super) fn print_details(
     details: &RunDetails,
     runs: &Runs,
-    all: bool,
+    args: &StatusArgs,
     terminal: &Terminal,
 ) -> Result<(), CliError> {
     if terminal.json {
@@ -40,8 +40,11 @@ pub(super) fn print_details(
         let schema = SESSION;
         let result = terminal.json_stream(&WithSchema { schema, content });
         result.map_err(|error| CliError::usage("session", error.to_string()).exit(Exit::RunFailed))
+    } else if args.summary == Some(Summary::Markdown) {
+        terminal.result(details.markdown()?.trim_end());
+        Ok(())
     } else {
-        details.print(runs, all, terminal)
+        details.print(runs, args.all, terminal)
     }
 }
 

@@ -4,6 +4,7 @@ use orchestra_graph::render::{self, Style};
 use orchestra_graph::{Loaded, Report};
 
 use crate::args::Format;
+use crate::report::annotations::annotations;
 use crate::terminal::Terminal;
 
 /// Prints the diagnostics of a pipeline and of its child pipelines.
@@ -24,6 +25,7 @@ pub(crate) fn print_report(terminal: &Terminal, report: &Report, format: Format)
                 terminal.json_line(line);
             }
         }
+        Format::Github => terminal.result(&annotations(report)),
         Format::Concise => terminal.message(render::concise(report).trim_end()),
         Format::Text => {
             let style = if terminal.color {

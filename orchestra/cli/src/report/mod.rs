@@ -1,5 +1,6 @@
 //! What is printed about pipelines and runs.
 
+pub(crate) mod annotations;
 pub(crate) mod branches;
 pub(crate) mod comparison;
 pub(crate) mod details;

@@ -60,7 +60,7 @@ pub(super) fn status(
         resume: runs.command("resume", &id, &[]),
     };
     let details = RunDetails::on_server(index, &id, state)?;
-    print_details(&details, &Runs::new(&args.runs, program), args.all, terminal)?;
+    print_details(&details, &Runs::new(&args.runs, program), args, terminal)?;
     Ok(Exit::Ok)
 }
 

@@ -1,6 +1,7 @@
 //! The detailed report of one run: its path with all attempts, the reason of each transition, its usage, and its
 //! present state.
 
+mod markdown;
 mod print;
 mod text;
 
