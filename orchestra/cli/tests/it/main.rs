@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod acp_agents;
+mod action;
 mod agents;
 mod agents_budget;
 mod agents_flow;
