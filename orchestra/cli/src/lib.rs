@@ -33,6 +33,7 @@
 //!   - `lock`: the lock file of a project and the texts that it pins.
 //!   - `startable`: the check whether a run would start.
 //!   - `pages`: the documentation pages of diagnostics.
+//!   - `webhooks`: the webhooks of a project, with their secrets.
 //!   - `workflows`: station workflows in the database of a project.
 //! - `runs`: the runs folder, and finding runs by their names.
 //!   - `session`: a run that this process executes.
@@ -49,13 +50,15 @@
 //! - `report`: what is printed about pipelines and runs.
 //!   - `progress`: the progress display of a run; its `events` adds the lines of events.
 //!   - `finish`: the report at the end of a run.
-//!   - `details`: the detailed report of one run; its `print` writes the report as `text`.
+//!   - `details`: the detailed report of one run; its `print` writes the report as `text`, its `markdown` a
+//!     summary.
 //!   - `comparison`: the comparison of two runs as text.
 //!   - `session`: what the list and the details of runs have in common.
 //!   - `rows`: paged access to the index rows of a run.
 //!   - `stages`: the names of attempts as they are shown.
 //!   - `branches`: the branches of a run in its repositories.
 //!   - `schema`: the JSON form of reports.
+//!   - `annotations`: diagnostics as commands of a workflow runner.
 //!   - `diagnostics`: printing diagnostics.
 //! - `terminal`: safe output of text and JSON.
 //!   - `output`: the writers of the standard streams.

@@ -57,11 +57,16 @@ impl Webhooks {
     }
 }
 
-/// Returns the hint on where a webhook is defined.
+/// Returns the hint on the secret of a webhook.
 fn defined(project: &Project, settings: &Located<Settings>) -> String {
     let source = &project.report.source;
     let at = source.position(settings.span.start);
-    format!("it is defined at {}:{}:{}", source.name(), at.line, at.column)
+    format!(
+        "give the sender and the server the same secret; the webhook is defined at {}:{}:{}",
+        source.name(),
+        at.line,
+        at.column
+    )
 }
 
 fn secret(name: &str, settings: &Settings, configuration: &Path) -> Result<String, CliError> {

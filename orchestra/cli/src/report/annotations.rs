@@ -58,20 +58,19 @@ mod tests {
     #[test]
     fn each_diagnostic_is_one_command_whatever_it_contains() {
         let source = Source::new("./a,b:c.dot", "digraph {\n  start -> exit\n}\n");
-        let odd = "100 %\r\n::error::forged";
         let diagnostics = vec![
-            Diagnostic::error("demo", odd, Span::new(12, 17))
+            Diagnostic::error("demo", "100 %", Span::new(12, 17))
                 .note("so")
-                .help("fix\nit"),
+                .help("fix\n::error::forged"),
             Diagnostic::warning("demo", "wide", Span::new(8, 27)),
         ];
         let text = annotations(&Report::new(source, diagnostics));
         assert_eq!(
             text.lines().collect::<Vec<_>>(),
             [
-                "::error file=a%2Cb%3Ac.dot,line=2,endLine=2,col=3,endColumn=7,title=demo::100 %25%0D%0A::error::forged\
-                 %0Anote: so%0Ahelp: fix%0Ait",
                 "::warning file=a%2Cb%3Ac.dot,line=1,endLine=3,col=9,title=demo::wide",
+                "::error file=a%2Cb%3Ac.dot,line=2,endLine=2,col=3,endColumn=7,title=demo::100 %25%0Anote: so\
+                 %0Ahelp: fix%0A::error::forged",
             ]
         );
     }
