@@ -13,7 +13,7 @@ use crate::rules;
 use crate::settings::{Configuration, ProviderKind};
 use crate::suggestion::{Hint, suggestion};
 use crate::tree;
-use crate::variable_names::{variable_name, variables};
+use crate::variable_names::variables;
 use crate::{webhook_check, workspace};
 
 /// The rules for the form of `orchestra.yaml`.

@@ -8,7 +8,7 @@ use crate::mcp::McpServer;
 use crate::names::tool_name;
 use crate::settings::Configuration;
 use crate::suggestion::suggestion;
-use crate::variable_names::{variable_name, variables};
+use crate::variable_names::variables;
 
 /// Headers that belong to the protocol.
 const PROTOCOL_HEADERS: &[&str] = &[
@@ -160,7 +160,7 @@ fn check_header(header: &str, variable: &Located<String>, diagnostics: &mut Diag
             "take it away",
         );
     }
-    variable_name(&Located::new(variable.value.clone(), variable.span), diagnostics);
+    diagnostics.variable_name(&Located::new(variable.value.clone(), variable.span));
 }
 
 fn check_tools(server: &Located<McpServer>, diagnostics: &mut Diagnostics) {
