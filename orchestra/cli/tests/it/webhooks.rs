@@ -99,7 +99,7 @@ fn a_delivery_starts_one_run_also_after_a_restart() {
         (200, json!({ "id": run }))
     );
     stop(served);
-    assert_eq!(scratch.runs(), [run.clone()]);
+    assert_eq!(scratch.runs(), std::slice::from_ref(&run));
     assert_eq!(scratch.read("notes"), "7 Fix it; touch canary\n");
     assert!(!scratch.path("canary").exists(), "a value is no command");
     // The server is killed while it knows nothing but the folder of the run.
