@@ -40,5 +40,5 @@ const root = "../../";
 await Promise.all([
     copyFile(`${root}LICENSE-MIT`, "dist/LICENSE-MIT"),
     copyFile(`${root}LICENSE-APACHE`, "dist/LICENSE-APACHE"),
-    copyFile(`${root}docs/editor.png`, "dist/images/editor.png"),
+    copyFile(`${root}book/src/images/editor.png`, "dist/images/editor.png"),
 ]);

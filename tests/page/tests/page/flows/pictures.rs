@@ -11,7 +11,7 @@ use crate::support::TestServer;
 /// Largest size of a picture in the repository.
 const MOST: usize = 200_000;
 
-/// Writes `docs/page-light.png` and `docs/page-dark.png`: a run that was approved, and why it took an edge.
+/// Writes `book/src/images/page-light.png` and `page-dark.png`: a run that was approved, and why it took an edge.
 #[test]
 #[ignore = "writes the pictures of the README"]
 fn pictures() {
@@ -26,7 +26,7 @@ fn pictures() {
         tab.click(".vrow", "rate → inspect");
         tab.sees(".tested.taken", "context.risk=high");
         tab.until("document.querySelectorAll('.edge.chosen').length === 1");
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../book/src/images");
         std::fs::create_dir_all(&folder).unwrap();
         for scheme in ["light", "dark"] {
             tab.colours(scheme);
