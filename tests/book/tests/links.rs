@@ -1,0 +1,134 @@
+//! `SUMMARY.md` lists every page, and every link leads to something.
+
+#![allow(clippy::unwrap_used)]
+
+use std::path::{Component, Path, PathBuf};
+
+use orchestra_book_tests::{Page, book, chapters, headings, links, pages, root};
+
+#[test]
+fn the_summary_lists_every_page_once() {
+    let mut listed = chapters(&book()).unwrap();
+    listed.sort();
+    assert_eq!(listed, pages(&book()).unwrap());
+}
+
+#[test]
+fn every_page_has_one_title() {
+    for name in pages(&book()).unwrap() {
+        let page = Page::read(&book(), &name).unwrap();
+        let titles = headings(&page)
+            .into_iter()
+            .filter(|heading| heading.level == 1)
+            .count();
+        assert_eq!(titles, 1, "{name}");
+    }
+}
+
+#[test]
+fn every_link_of_the_book_resolves() {
+    let found: Vec<String> = pages(&book())
+        .unwrap()
+        .iter()
+        .flat_map(|name| broken(&book(), name))
+        .collect();
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn every_link_of_the_other_documents_resolves() {
+    let names = std::fs::read_dir(root())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name());
+    let names = names.map(|name| name.to_string_lossy().into_owned());
+    let mut names: Vec<String> = names.filter(|name| name.ends_with(".md")).collect();
+    if root().join("docs").is_dir() {
+        names.extend(
+            pages(&root().join("docs"))
+                .unwrap()
+                .into_iter()
+                .map(|name| format!("docs/{name}")),
+        );
+    }
+    assert!(names.len() > 5);
+    let found: Vec<String> = names.iter().flat_map(|name| broken(&root(), name)).collect();
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn a_link_to_nothing_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "# A\n\n[b](b.md), [c](#c), [a](#a), [d][e], [this\nfile](a.md#a), `[x](y)`\n\n```text\n[x](y)\n```\n";
+    std::fs::write(folder.path().join("a.md"), text).unwrap();
+    let found = broken(folder.path(), "a.md");
+    let ends: Vec<&str> = found.iter().filter_map(|line| line.split(": ").nth(1)).collect();
+    assert_eq!(
+        ends,
+        [
+            "no file `b.md`",
+            "no heading `c` in `a.md`",
+            "the label `e` has no definition"
+        ]
+    );
+}
+
+/// Returns the links of a page that lead to nothing.
+fn broken(folder: &Path, name: &str) -> Vec<String> {
+    let page = match Page::read(folder, name) {
+        Ok(page) => page,
+        Err(problem) => return vec![problem],
+    };
+    let mut found = Vec::new();
+    for link in links(&page) {
+        if let Some(problem) = problem(folder, name, &link.target) {
+            found.push(format!("{}: {problem}", page.position(link.line)));
+        }
+    }
+    found
+}
+
+fn problem(folder: &Path, name: &str, target: &str) -> Option<String> {
+    if let Some(label) = target.strip_prefix('?') {
+        return Some(format!("the label `{label}` has no definition"));
+    }
+    if target.contains("://") || target.starts_with("mailto:") {
+        return None;
+    }
+    let (file, fragment) = target.split_once('#').unwrap_or((target, ""));
+    let path = if file.is_empty() {
+        PathBuf::from(name)
+    } else {
+        normal(&Path::new(name).parent().unwrap_or(Path::new("")).join(file))
+    };
+    let shown = path.display();
+    if !folder.join(&path).exists() {
+        return Some(format!("no file `{shown}`"));
+    }
+    // A page of the book is published without the files around it.
+    if folder.ends_with("book/src") && path.starts_with("..") {
+        return Some(format!(
+            "`{target}` is outside of the book; use the address of the repository"
+        ));
+    }
+    if fragment.is_empty() || path.extension().is_none_or(|ending| ending != "md") {
+        return None;
+    }
+    let page = Page::read(folder, &path.to_string_lossy()).ok()?;
+    let known = headings(&page).iter().any(|heading| heading.id == fragment);
+    (!known).then(|| format!("no heading `{fragment}` in `{shown}`"))
+}
+
+/// Returns a path without `.` and `..`, as far as possible.
+fn normal(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir if normal.file_name().is_some() => {
+                normal.pop();
+            }
+            part => normal.push(part),
+        }
+    }
+    normal
+}
