@@ -12,7 +12,7 @@ use tokio::sync::{Mutex, mpsc};
 use tokio::time::Instant;
 
 use crate::questions::answers::AnswerCommand;
-use crate::terminal::format::{indented, short_duration};
+use crate::terminal::format::{indented, long_duration};
 use crate::terminal::screen::Screen;
 use crate::terminal::{Paint, Terminal};
 
@@ -114,7 +114,7 @@ impl Console {
             let left = deadline.saturating_duration_since(Instant::now());
             let left = match left.as_secs_f64().ceil() as u64 {
                 seconds @ ..60 => format!("{seconds} s"),
-                seconds => short_duration(Duration::from_secs(seconds)),
+                seconds => long_duration(Duration::from_secs(seconds)),
             };
             let then = question.default.as_ref().map_or_else(String::new, |default| {
                 let option = question.options.iter().find(|option| option.key == *default);

@@ -269,7 +269,7 @@ async fn an_edge_for_any_text_is_offered_as_such() {
 
 #[tokio::test]
 async fn the_time_left_and_what_happens_then_are_shown() {
-    let (console, paper) = piped("x\nY\nN\n");
+    let (console, paper) = piped("x\nY\nN\nN\n");
     let timed = ship().timeout(Duration::from_secs(90)).default_answer("N");
     console.ask(timed).await.unwrap();
     let line = "    1:30 min left to answer, then `[N] No` is taken\n    Select: ";
@@ -285,6 +285,12 @@ async fn the_time_left_and_what_happens_then_are_shown() {
         "{}",
         paper.text()
     );
+    console
+        .ask(ship().timeout(Duration::from_secs(2 * 86_400)))
+        .await
+        .unwrap();
+    let line = "    2 d 0 h left to answer\n";
+    assert!(paper.text().contains(line), "{}", paper.text());
 }
 
 #[tokio::test]
