@@ -132,3 +132,45 @@ fn normal(path: &Path) -> PathBuf {
     }
     normal
 }
+
+#[test]
+fn every_command_that_the_text_names_exists() {
+    let help = std::fs::read_to_string(book().join("reference/command-line.md")).unwrap();
+    let (mut unknown, mut seen) = (Vec::new(), 0);
+    for name in pages(&book()).unwrap() {
+        let page = Page::read(&book(), &name).unwrap();
+        for (at, line) in page.lines.iter().enumerate() {
+            for span in line.split('`').skip(1).step_by(2) {
+                let Some(call) = span.strip_prefix("orchestra ") else {
+                    continue;
+                };
+                seen += 1;
+                if let Some(word) = missing(&help, call) {
+                    unknown.push(format!("{}: `{span}`: no `{word}`", page.position(at + 1)));
+                }
+            }
+        }
+    }
+    assert!(seen > 30, "only {seen} commands were found");
+    assert!(unknown.is_empty(), "{}", unknown.join("\n"));
+    assert_eq!(missing(&help, "resume last --retry"), None);
+    assert_eq!(missing(&help, "resume last --retyr"), Some("--retyr"));
+    assert_eq!(missing(&help, "resme last"), Some("resme"));
+}
+
+/// Returns the command or the option of a call that the help of the program does not have.
+fn missing<'a>(help: &str, call: &'a str) -> Option<&'a str> {
+    let mut words = call.split_whitespace();
+    let command = words.next()?;
+    if command.starts_with('-') || command.chars().all(char::is_uppercase) {
+        return None;
+    }
+    let Some((_, section)) = help.split_once(&format!("\n## orchestra {command}\n")) else {
+        return Some(command);
+    };
+    let section = section.split("\n## ").next().unwrap_or_default();
+    let options = words.filter(|word| word.starts_with("--"));
+    let mut options = options.map(|word| word.split('=').next().unwrap_or(word));
+    options
+        .find(|option| !section.contains(&format!("{option} ")) && !section.contains(&format!("{option}\n")))
+}
