@@ -133,6 +133,9 @@ impl Fence {
             _ => {}
         }
         if !LANGUAGES.contains(&language) && !self.has("ignore") {
+            if language == "sh" {
+                return Err("commands are `console`, each after `$ `, so that they are executed".to_owned());
+            }
             let known = LANGUAGES.join(", ");
             return Err(format!(
                 "nothing tests `{language}` (tested are {known}); ignore it with a reason: `{language},ignore (REASON)`"

@@ -30,6 +30,9 @@
 //! assert_eq!(fences[0].value("exit"), Some("1"));
 //! ```
 
+// A warning stops a reader too.
+#![doc(test(attr(deny(warnings), allow(dead_code))))]
+
 mod expected;
 mod fence;
 mod links;

@@ -135,6 +135,7 @@ fn what_nothing_tests_needs_a_reason() {
     for (info, problem) in [
         ("", "no language"),
         ("lua", "nothing tests `lua`"),
+        ("sh", "commands are `console`"),
         ("console,ignore", "`ignore` needs a reason"),
         ("rust,ignore", "`ignore` needs a reason"),
         ("lua,ignore ()", "`ignore` needs a reason"),

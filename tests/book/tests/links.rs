@@ -115,7 +115,15 @@ fn problem(folder: &Path, name: &str, target: &str) -> Option<String> {
     }
     let page = Page::read(folder, &path.to_string_lossy()).ok()?;
     let known = headings(&page).iter().any(|heading| heading.id == fragment);
-    (!known).then(|| format!("no heading `{fragment}` in `{shown}`"))
+    if known {
+        return None;
+    }
+    let mut problem = format!("no heading `{fragment}` in `{shown}`");
+    if file.is_empty() && shown.to_string().starts_with("reference/") {
+        problem +=
+            "; a link to another section of REFERENCE.md is written `[text][anchor]`, see CONTRIBUTING.md";
+    }
+    Some(problem)
 }
 
 /// Returns a path without `.` and `..`, as far as possible.
