@@ -54,7 +54,11 @@ fn transcript(preset: Preset, files: &[&str]) -> Transcript {
 fn failure(preset: Preset, files: &[&str]) -> (String, String, FailureCategory) {
     let transcript = transcript(preset, files);
     let failed = transcript.failure(preset.word());
-    let error = failed.or_else(|| transcript.answer(preset.word(), "its backend has `access: read`").err());
+    let error = failed.or_else(|| {
+        transcript
+            .answer(preset.word(), "its backend has `access: read`")
+            .err()
+    });
     let error = error.unwrap_or_else(|| panic!("{preset} {files:?} is no failure"));
     (
         error.code.clone().unwrap_or_default(),

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use orchestra_config::{
-    Agent, BackendKind, CONFIGURATION_FILE, Mode, Permissions, Project, Resolution, ResolveOptions, ResolvedStage,
-    Sources, UserFiles,
+    Agent, BackendKind, CONFIGURATION_FILE, Mode, Permissions, Project, Resolution, ResolveOptions,
+    ResolvedStage, Sources, UserFiles,
 };
 use orchestra_engine::{
     CompiledConfiguration, Disk, EngineBuilder, EnvironmentSecrets, StageText, listed_variables,
