@@ -164,7 +164,15 @@ fn the_events() {
          `schema` (`orchestra.event/1`), `seq` (the number in the run, from 1), `time`, `run` (the id), `event` (the kind), and the \
          fields of the kind. Fields that are marked optional are left out if they are empty. Readers should ignore fields and kinds that \
          they do not know.\n{}",
-        events::page(&read("kind.rs"), &read("stage_ref.rs"))
+        events::page(
+            &[
+                "kind.rs",
+                "stage_ref.rs",
+                "model_call.rs",
+                "../../../core/src/usage.rs"
+            ]
+            .map(read)
+        )
     );
     assert!(
         page.contains("## StageStarted\n") && page.contains("| `duration_ms` |"),

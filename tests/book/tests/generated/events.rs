@@ -4,15 +4,14 @@ use std::fmt::Write as _;
 
 use syn::{Attribute, Expr, Field, Fields, Item, Lit, Meta, Type};
 
-/// Returns a section for each kind of event. `stage` is the source of the fields that events of a stage share.
-pub(crate) fn page(kinds: &str, stage: &str) -> String {
-    let file = syn::parse_file(kinds).unwrap();
-    let Some(Item::Enum(kinds)) = find(&file, "EventKind") else {
+/// Returns a section for each kind of event. The sources define `EventKind`, and the types whose fields its kinds share.
+pub(crate) fn page(sources: &[String]) -> String {
+    let files: Vec<syn::File> = sources
+        .iter()
+        .map(|source| syn::parse_file(source).unwrap())
+        .collect();
+    let Some(Item::Enum(kinds)) = find(&files, "EventKind") else {
         panic!("no `EventKind`");
-    };
-    let file = syn::parse_file(stage).unwrap();
-    let Some(Item::Struct(stage)) = find(&file, "StageRef") else {
-        panic!("no `StageRef`");
     };
     let mut page = String::new();
     for kind in &kinds.variants {
@@ -22,21 +21,46 @@ pub(crate) fn page(kinds: &str, stage: &str) -> String {
         };
         page.push_str("\n| Field | Type | Content |\n|---|---|---|\n");
         for field in &fields.named {
-            if serde(&field.attrs).contains("flatten") {
-                assert!(text_of(&field.ty).contains("StageRef"), "{}", text_of(&field.ty));
-                for field in &stage.fields {
-                    row(&mut page, field);
-                }
-            } else {
-                row(&mut page, field);
-            }
+            rows(&mut page, &files, field);
         }
     }
     page
 }
 
-fn find<'a>(file: &'a syn::File, name: &str) -> Option<&'a Item> {
-    file.items.iter().find(|item| match item {
+/// Writes the row of a field, or those of the fields that it stands for.
+fn rows(page: &mut String, files: &[syn::File], field: &Field) {
+    let serde = serde(&field.attrs);
+    if serde.split(", ").any(|word| word == "skip") {
+        return;
+    }
+    if !serde.contains("flatten") {
+        return row(page, field);
+    }
+    let name = inner_name(&field.ty);
+    let Some(Item::Struct(shared)) = find(files, &name) else {
+        panic!("no `{name}`");
+    };
+    for field in &shared.fields {
+        rows(page, files, field);
+    }
+}
+
+/// Returns the name of a type, or of that which a `Box` contains.
+fn inner_name(ty: &Type) -> String {
+    let Type::Path(path) = ty else {
+        return text_of(ty);
+    };
+    let last = path.path.segments.last().unwrap();
+    if let syn::PathArguments::AngleBracketed(arguments) = &last.arguments
+        && let Some(syn::GenericArgument::Type(inner)) = arguments.args.first()
+    {
+        return inner_name(inner);
+    }
+    last.ident.to_string()
+}
+
+fn find<'a>(files: &'a [syn::File], name: &str) -> Option<&'a Item> {
+    files.iter().flat_map(|file| &file.items).find(|item| match item {
         Item::Enum(item) => item.ident == name,
         Item::Struct(item) => item.ident == name,
         _ => false,
