@@ -3,7 +3,7 @@
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use orchestra_config::{PromptInput, ReasoningEffort};
 use orchestra_engine::process::{Exit, ProcessError, ShellCommand, ToolOutput};
@@ -274,14 +274,14 @@ impl CliBackend {
     pub async fn answer(&self, call: CliCall) -> Result<CodergenReply, BackendError> {
         self.check_hooks(&call.stage)?;
         let command = self.prepare(ShellCommand::new(&self.settings.command), &call)?;
-        let began = Instant::now();
+        let began = call.stage.elapsed();
         let output = command.run().await.map_err(|error| self.start_error(error))?;
         let (answer, usage) = parse_output(&self.settings.output, &output.stdout, &output.stderr);
         let answer = self.check_exit(&output).and(answer);
         let mut made = ModelCall::new(
             call.provider.clone().unwrap_or_default(),
             call.model.clone().unwrap_or_default(),
-            began.elapsed(),
+            call.stage.elapsed().saturating_sub(began),
         );
         made.program = true;
         made.usage = usage.unwrap_or_default();

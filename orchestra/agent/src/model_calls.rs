@@ -1,6 +1,6 @@
 //! Calls of the models of a stage: retries, fallbacks and the budget (rules F9, F14).
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use orchestra_config::{Chosen, Reason, ResolvedStage};
 use orchestra_engine::{
@@ -194,9 +194,13 @@ impl ModelCalls<'_> {
         } else {
             None
         };
-        let began = Instant::now();
+        let began = stage.elapsed();
         let answered = self.agents.model().call(request, on_text).await;
-        let mut call = ModelCall::new(&request.provider, &request.model, began.elapsed());
+        let mut call = ModelCall::new(
+            &request.provider,
+            &request.model,
+            stage.elapsed().saturating_sub(began),
+        );
         call.agent = self.resolved.agent.as_ref().map(|agent| agent.value.clone());
         call.conversation = (!self.thread.is_empty()).then(|| self.thread.to_owned());
         match answered {

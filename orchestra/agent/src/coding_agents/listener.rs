@@ -1,6 +1,6 @@
 //! Follows an agent that works: shows what it does, and records it.
 
-use std::time::Instant;
+use std::time::Duration;
 
 use orchestra_engine::{StageContext, TextStream};
 
@@ -20,7 +20,7 @@ pub(super) struct Listener<'a> {
     pub(super) transcript: Transcript,
     text: TextStream,
     /// The time of the latest event.
-    latest: Instant,
+    latest: Duration,
 }
 
 impl Listener<'_> {
@@ -29,7 +29,7 @@ impl Listener<'_> {
             stage,
             transcript: Transcript::default(),
             text: stage.text(),
-            latest: Instant::now(),
+            latest: stage.elapsed(),
         }
     }
 
@@ -49,13 +49,17 @@ impl Listener<'_> {
                     ToolEnding::Failed(reason) => Some(reason.clone()),
                     ToolEnding::Denied(reason) => Some(format!("denied: {reason}")),
                 };
-                self.stage
-                    .record_tool_call(&end.tool, None, self.latest.elapsed(), error.as_deref());
+                self.stage.record_tool_call(
+                    &end.tool,
+                    None,
+                    self.stage.elapsed().saturating_sub(self.latest),
+                    error.as_deref(),
+                );
             }
             AgentEvent::Text(text) | AgentEvent::Piece(text) => self.text.push(text),
             _ => {}
         }
-        self.latest = Instant::now();
+        self.latest = self.stage.elapsed();
         let before = self.transcript.session.clone();
         self.transcript.apply(event);
         let session = &self.transcript.session;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::pin::pin;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use orchestra_config::Chosen;
 use orchestra_engine::process::{Exit, OutputStream, ProcessError, ShellCommand, ToolOutput};
@@ -157,7 +157,7 @@ impl AgentTask<'_> {
         continued: Option<&AgentSession>,
         sessions: &mut AgentSessions,
     ) -> Result<Ended, BackendError> {
-        let began = Instant::now();
+        let began = self.driver.stage.elapsed();
         let counted = continued.map_or(TokenUsage::default(), |session| session.counted);
         let id = continued.map(|session| session.session.as_str());
         let mut listener = Listener::new(&self.driver.stage);
@@ -201,7 +201,7 @@ impl AgentTask<'_> {
             transcript,
             counted,
             model: call.model.clone(),
-            duration: began.elapsed(),
+            duration: self.driver.stage.elapsed().saturating_sub(began),
             is_told_to_end,
         })
     }

@@ -200,6 +200,11 @@ impl StageContext {
         self.run.settings.clock.now()
     }
 
+    /// Returns the time of the engine's clock since a fixed but arbitrary moment, to measure durations.
+    pub fn elapsed(&self) -> Duration {
+        self.run.settings.clock.elapsed()
+    }
+
     /// Waits with the engine's clock, which a test may have replaced.
     pub fn sleep(&self, duration: Duration) -> Sleep {
         self.run.settings.clock.sleep(duration)

@@ -213,7 +213,7 @@ impl<'s> Checker<'s> {
 
     /// Checks that references lead to schemas, and that no schema applies to a value because it applies to it.
     fn references(&mut self, document: &'s Value) -> Result<(), SchemaError> {
-        let mut at: HashMap<*const Value, &str> = HashMap::new();
+        let mut owners: Vec<(*const Value, &str)> = Vec::new();
         for (reference, pointer) in &self.references {
             let target = target(document, reference);
             let target = target.filter(|target| self.schemas.contains(&std::ptr::from_ref(*target)));
@@ -231,14 +231,15 @@ impl<'s> Checker<'s> {
             };
             let owner = pointer.strip_suffix("/$ref").unwrap_or_default();
             if let Some(owner) = document.pointer(owner) {
-                at.insert(std::ptr::from_ref(owner), pointer);
+                owners.push((std::ptr::from_ref(owner), pointer));
                 let schemas = self.in_place.entry(std::ptr::from_ref(owner)).or_default();
                 schemas.push(target);
             }
         }
-        match self.cycle() {
-            Some(schema) => {
-                let pointer = at.get(&schema).copied().unwrap_or_default();
+        match self.cycle(owners.iter().map(|(owner, _)| *owner)) {
+            Some(cycle) => {
+                let first = owners.iter().find(|(owner, _)| cycle.contains(owner));
+                let pointer = first.map_or("", |(_, pointer)| pointer);
                 Err(SchemaError::new(
                     pointer,
                     "the schema refers to itself for the same value",
@@ -249,11 +250,12 @@ impl<'s> Checker<'s> {
         }
     }
 
-    /// Returns a schema on a cycle of schemas that apply to the same value.
-    fn cycle(&self) -> Option<*const Value> {
+    /// Returns the schemas on a cycle of schemas that apply to the same value. Each cycle contains one of the schemas that
+    /// refer to others, so the search begins at these.
+    fn cycle(&self, referring: impl Iterator<Item = *const Value>) -> Option<Vec<*const Value>> {
         let mut done: HashSet<*const Value> = HashSet::new();
-        for first in self.in_place.keys() {
-            let mut open: Vec<(*const Value, usize)> = vec![(*first, 0)];
+        for first in referring {
+            let mut open: Vec<(*const Value, usize)> = vec![(first, 0)];
             while let Some((schema, next)) = open.pop() {
                 if done.contains(&schema) {
                     continue;
@@ -265,8 +267,9 @@ impl<'s> Checker<'s> {
                 };
                 open.push((schema, next + 1));
                 let inner = std::ptr::from_ref(*inner);
-                if open.iter().any(|(open, _)| *open == inner) {
-                    return Some(schema);
+                if let Some(at) = open.iter().position(|(open, _)| *open == inner) {
+                    let cycle = open.split_off(at).into_iter();
+                    return Some(cycle.map(|(schema, _)| schema).collect());
                 }
                 open.push((inner, 0));
             }
