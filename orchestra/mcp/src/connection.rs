@@ -66,7 +66,7 @@ impl Connection {
                 };
                 let program = arguments.first().map_or("", String::as_str);
                 let (process, transport) = ServerProcess::start(&command, run)
-                    .map_err(|error| failed(format!("`{program}`: {error}")))?;
+                    .map_err(|error| failed(not_started(program, &error)))?;
                 let served = serve(settings, handler, transport, &changed).await;
                 let service = served.map_err(|error| match (error, process.end()) {
                     (McpError::Start { server, .. }, Some(reason)) => McpError::Start { server, reason },
@@ -306,4 +306,12 @@ fn block_text(block: &ContentBlock) -> String {
         },
         _ => "[content of another kind, not shown]".to_owned(),
     }
+}
+
+/// Returns why a program was not started.
+fn not_started(program: &str, error: &std::io::Error) -> String {
+    if error.kind() == std::io::ErrorKind::NotFound {
+        return format!("the program `{program}` is not in `PATH`; install it, or correct the server's `command`");
+    }
+    format!("`{program}`: {error}")
 }
