@@ -311,7 +311,9 @@ fn block_text(block: &ContentBlock) -> String {
 /// Returns why a program was not started.
 fn not_started(program: &str, error: &std::io::Error) -> String {
     if error.kind() == std::io::ErrorKind::NotFound {
-        return format!("the program `{program}` is not in `PATH`; install it, or correct the server's `command`");
+        return format!(
+            "the program `{program}` is not in `PATH`; install it, or correct the server's `command`"
+        );
     }
     format!("`{program}`: {error}")
 }

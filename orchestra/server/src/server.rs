@@ -262,10 +262,12 @@ fn check_webhook(webhook: &Webhook, project: &dyn Project) -> Result<(), ServerE
     };
     let entry = project.load_entry(webhook.pipeline());
     let entry = entry.map_err(|error| failed(error.to_string()))?;
-    match webhook.mismatch(&Contract::from_pipeline(entry.pipeline())) {
-        Some(mismatch) => Err(failed(mismatch)),
-        None => Ok(()),
+    if let Some(mismatch) = webhook.mismatch(&Contract::from_pipeline(entry.pipeline())) {
+        return Err(failed(mismatch));
     }
+    // An engine for it cannot be built if a key of a model provider is missing, for example.
+    let engine = project.engine(&entry, None);
+    engine.map(drop).map_err(|error| failed(error.to_string()))
 }
 
 /// A server that is ready to accept connections; see [`Server::listen`].

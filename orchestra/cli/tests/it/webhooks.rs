@@ -247,6 +247,23 @@ fn a_server_whose_webhooks_cannot_work_does_not_start() {
         };
         assert!(concise, "{part}: {text}");
     }
+    scratch.write(
+        "orchestra.yaml",
+        format!("providers: {{default: anthropic, anthropic: {{default_model: m, api_key_env: NO_SUCH_KEY}}}}\n{CONFIGURATION}"),
+    );
+    scratch.write(
+        "flows/review.dot",
+        REVIEW.replacen(
+            "digraph review {",
+            "digraph review {\n    look [prompt=\"Look.\"]; start -> look -> exit",
+            1,
+        ),
+    );
+    let keyless = refused(&scratch, Some(SECRET)).exits(3).stderr;
+    assert!(
+        keyless.contains("the webhook `review` cannot start a run") && keyless.contains("NO_SUCH_KEY"),
+        "{keyless}"
+    );
     scratch.write("orchestra.yaml", CONFIGURATION);
     scratch.write("flows/review.dot", "digraph review { start -> ");
     let invalid = refused(&scratch, Some(SECRET)).exits(3).stderr;
