@@ -8,6 +8,7 @@ use rustix::io::Errno;
 
 #[cfg(target_os = "linux")]
 use super::procfs::Reading;
+#[cfg(target_os = "linux")]
 use super::unix;
 
 /// A handle of a process.
@@ -84,9 +85,9 @@ impl Handle {
     }
 
     /// Sends a signal. Does nothing if the process has ended.
+    #[cfg(target_os = "linux")]
     pub(super) fn signal(&self, signal: i32) {
         match &self.fd {
-            #[cfg(target_os = "linux")]
             Some(fd) => {
                 unix::signal_handle(fd.as_fd(), signal);
             }
@@ -95,9 +96,9 @@ impl Handle {
     }
 
     /// Returns whether the process id still belongs to the process of the handle, which may be waiting to be reaped.
+    #[cfg(target_os = "linux")]
     pub(super) fn is_current(&self) -> bool {
         match &self.fd {
-            #[cfg(target_os = "linux")]
             Some(fd) => unix::signal_handle(fd.as_fd(), 0),
             _ => true,
         }

@@ -317,7 +317,7 @@ fn close_all_from(first: libc::c_uint) {
 }
 
 /// The memory areas of the arguments and the environment of this process: start addresses and lengths.
-struct Areas([(usize, usize); 2]);
+struct Areas(#[cfg(target_os = "linux")] [(usize, usize); 2]);
 
 impl Areas {
     #[cfg(target_os = "linux")]
@@ -340,7 +340,7 @@ impl Areas {
 
     #[cfg(not(target_os = "linux"))]
     fn find() -> Self {
-        Self([(0, 0); 2])
+        Self()
     }
 }
 
