@@ -202,6 +202,46 @@ fn an_agent_that_neither_answers_nor_ends_is_ended() {
 }
 
 #[test]
+fn a_question_of_an_agent_that_has_ended_is_withdrawn() {
+    for (settings, ends, reason) in [
+        (", timeout: 2s", "", "did not end within 2s"),
+        ("", "sleep 1; exit 3", "exit code 3"),
+    ] {
+        let scratch = project(settings, ONE_STAGE);
+        plays(&scratch, &[HELLO, OPENED, &format!("{ASKS}{ends}")]);
+        fails(scratch.call(&["run", "p.dot", "--wait"]), reason);
+    }
+}
+
+#[test]
+fn a_thread_continues_the_session_without_what_was_said_before() {
+    let pipeline = "digraph { graph [default_fidelity=full]; start -> work -> again -> exit; \
+                    work [prompt=\"Write hello.\"]; again [prompt=\"Say what you did.\"] }";
+    let scratch = project(", permissions: allow", pipeline);
+    let says = |text: &str, id: u32| {
+        format!(
+            r#"printf '%s\n' '{{"jsonrpc":"2.0","method":"session/update","params":{{"update":{{"sessionUpdate":"agent_message_chunk","content":{{"type":"text","text":"{text}"}}}}}}}}' '{{"jsonrpc":"2.0","id":{id},"result":{{"stopReason":"end_turn"}}}}'"#
+        )
+    };
+    // The agent opens a session when it is asked for one, and loads it when it is asked for that.
+    let opens = format!(
+        "case $line in *session/load*) {} ;; *) {OPENED} ;; esac",
+        says("Said before.", 1)
+    );
+    plays(&scratch, &[HELLO, &opens, &says("Said now.", 2)]);
+    scratch.call(&["run", "p.dot"]).exits(0);
+    let answer = scratch.read(&format!(
+        ".orchestra/runs/{}/again/response.md",
+        scratch.runs()[0]
+    ));
+    assert_eq!(answer.trim(), "Said now.");
+    let loads = asked(&scratch)
+        .into_iter()
+        .filter(|message| message["method"] == "session/load");
+    assert_eq!(loads.count(), 1);
+}
+
+#[test]
 fn a_model_is_chosen_among_those_that_the_agent_offers() {
     let pipeline = |model: &str| {
         format!("digraph {{ start -> work -> exit; work [prompt=\"Write hello.\", llm_model={model}] }}")

@@ -8,6 +8,7 @@ use orchestra_engine::process::{ProcessError, ShellCommand, ToolOutput};
 use orchestra_engine::{BackendError, StageContext};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use crate::coding_agents::acp::connection::{Connection, Incoming, Line, RpcError, write_lines};
 use crate::coding_agents::acp::permission::decide;
@@ -68,10 +69,12 @@ pub(in crate::coding_agents) async fn run(
         });
     let mut running = pin!(command.run());
     let mut ended = None;
+    let gone = CancellationToken::new();
     let turn = {
         let turn = Turn {
             work,
             connection: &mut connection,
+            gone: &gone,
             updates: Updates::default(),
             listener,
             keeper,
@@ -81,7 +84,10 @@ pub(in crate::coding_agents) async fn run(
             tokio::select! {
                 biased;
                 turn = &mut turn => break turn,
-                output = &mut running, if ended.is_none() => ended = Some(output),
+                output = &mut running, if ended.is_none() => {
+                    ended = Some(output);
+                    gone.cancel();
+                }
             }
         }
     };
@@ -108,6 +114,8 @@ pub(in crate::coding_agents) async fn run(
 struct Turn<'t, 'l, 'k> {
     work: &'t AcpStage<'t>,
     connection: &'t mut Connection,
+    /// Cancelled when the agent has ended.
+    gone: &'t CancellationToken,
     updates: Updates,
     listener: &'t mut Listener<'l>,
     keeper: &'t mut SessionKeeper<'k>,
@@ -271,7 +279,11 @@ impl Turn<'_, '_, '_> {
                         agent,
                         ..
                     } = *self.work;
-                    let decision = decide(permissions, stage, agent, &mut self.updates, &params).await?;
+                    let decision = tokio::select! {
+                        decision = decide(permissions, stage, agent, &mut self.updates, &params) => decision?,
+                        // Nobody needs the answer any more, so the question is withdrawn.
+                        () = self.gone.cancelled() => return Ok(Ended::Failed),
+                    };
                     self.connection.respond(&id, &decision.response);
                     for event in decision.events {
                         self.event(event).await;
