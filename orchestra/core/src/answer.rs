@@ -81,6 +81,10 @@ pub struct Answer {
     pub reply: Reply,
     /// The origin of the answer.
     pub by: AnsweredBy,
+    /// The text of the question, if a stage asked it and is run again before it gets the answer: it may ask something
+    /// else then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub question: Option<String>,
 }
 
 impl Answer {
@@ -94,6 +98,7 @@ impl Answer {
         Answer {
             reply: Reply::Chosen(choices.into_iter().map(Into::into).collect()),
             by: AnsweredBy::Person,
+            question: None,
         }
     }
 
@@ -112,6 +117,7 @@ impl Answer {
         Answer {
             reply: Reply::Skipped,
             by: AnsweredBy::Person,
+            question: None,
         }
     }
 
@@ -120,7 +126,21 @@ impl Answer {
         Answer {
             reply: Reply::TimedOut,
             by: AnsweredBy::Prepared,
+            question: None,
         }
+    }
+
+    /// Sets the text of the question that the answer belongs to.
+    ///
+    /// ```
+    /// use orchestra_core::Answer;
+    /// let answer = Answer::yes().to("Delete the branch?");
+    /// assert_eq!(answer.question.as_deref(), Some("Delete the branch?"));
+    /// ```
+    #[must_use]
+    pub fn to(mut self, question: impl Into<String>) -> Answer {
+        self.question = Some(question.into());
+        self
     }
 
     /// Sets the origin of the answer.

@@ -111,11 +111,15 @@ impl StageContext {
         self
     }
 
-    /// Takes the answer that was given before the attempt was repeated. Returns `None` if the question does not accept
-    /// it.
+    /// Takes the answer that was given before the attempt was repeated. Returns `None` if it belongs to another question,
+    /// or if the question does not accept it. The text of the question is redacted.
     pub(crate) fn given_answer(&self, question: &Question) -> Option<Answer> {
         let given = self.answer.as_ref()?;
         let answer = lock(given).take()?;
+        if answer.question.as_ref().is_some_and(|text| *text != question.text) {
+            self.log("an earlier answer is not taken: it belongs to another question");
+            return None;
+        }
         match question.accept(&answer) {
             Ok(_) => Some(answer),
             Err(refused) => {

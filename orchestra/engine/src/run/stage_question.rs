@@ -17,6 +17,9 @@ impl StageContext {
     /// The engine has no interviewer or nobody can be asked, which suspends the run; or the question could not be
     /// asked.
     pub async fn ask(&self, mut question: Question) -> Result<Answer, AskError> {
+        if let Some(redactor) = &self.run().settings.redactor {
+            redactor.question(&mut question);
+        }
         if let Some(answer) = self.given_answer(&question) {
             return Ok(answer);
         }
@@ -25,9 +28,6 @@ impl StageContext {
         };
         if question.node.is_empty() {
             self.node().id().clone_into(&mut question.node);
-        }
-        if let Some(redactor) = &self.run().settings.redactor {
-            redactor.question(&mut question);
         }
         let run = self.run();
         let (_open, outside) = run.questions.open_of_stage(&mut question, &self.attempt_key());
