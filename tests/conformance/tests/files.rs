@@ -171,16 +171,18 @@ impl Repository {
         names.lines().map(content).collect()
     }
 
-    /// Waits until the worktrees of a run are removed.
+    /// Waits until the worktrees of a run and the git branches of its parallel branches are removed.
     async fn until_tidy(&self, run: &RunId) {
         let folder = self.worktrees().join(&**run);
+        let mut branches = String::new();
         for _ in 0..500 {
-            if !folder.exists() {
+            branches = self.git(&["branch", "--list", &format!("orchestra/*/{}.*", &**run)]);
+            if !folder.exists() && branches.is_empty() {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        panic!("{} is there", folder.display());
+        panic!("{} or these branches are there: {branches}", folder.display());
     }
 }
 

@@ -116,7 +116,11 @@ impl StageContext {
     pub(crate) fn given_answer(&self, question: &Question) -> Option<Answer> {
         let given = self.answer.as_ref()?;
         let answer = lock(given).take()?;
-        if answer.question.as_ref().is_some_and(|text| *text != question.text) {
+        if answer
+            .question
+            .as_ref()
+            .is_some_and(|text| *text != question.text)
+        {
             self.log("an earlier answer is not taken: it belongs to another question");
             return None;
         }
