@@ -388,8 +388,9 @@ impl Agents {
         name: &str,
         stage: &StageContext,
     ) -> Option<(AgentProgram, CliSettings)> {
-        let backend = self.shared.project.configuration.backends.get(name)?;
-        let agent = AgentProgram::new(name, &backend.value)?;
+        let configuration = &self.shared.project.configuration;
+        let backend = configuration.backends.get(name)?;
+        let agent = AgentProgram::new(name, configuration.backend_kind(name)?, &backend.value)?;
         let settings = CliSettings::new("");
         let settings = settings::limits(&backend.value, settings);
         Some((agent, self.in_folder(settings, stage)))

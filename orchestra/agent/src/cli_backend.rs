@@ -14,6 +14,7 @@ use orchestra_graph::format_duration;
 use serde_json::Value;
 
 use crate::hooks::ToolHooks;
+use crate::prices::micros;
 use crate::tools::{error_line, is_of_git, line_start};
 
 /// Maximum length of a program's output, in bytes.
@@ -513,8 +514,7 @@ fn usage(pointers: &CliPointers, found: &Value) -> Option<Usage> {
     Some(Usage {
         input_tokens: input.unwrap_or(0),
         output_tokens: output.unwrap_or(0),
-        // The cast saturates.
-        cost_micros: (cost.unwrap_or(0.0) * 1_000_000.0).round() as u64,
+        cost_micros: micros(cost.unwrap_or(0.0)),
     })
 }
 

@@ -65,7 +65,7 @@ impl Rates {
 }
 
 /// Converts dollars to millionths. Negative numbers and NaN become 0.
-fn micros(dollars: f64) -> u64 {
+pub(crate) fn micros(dollars: f64) -> u64 {
     // The cast saturates, and converts negative numbers and NaN to 0.
     (dollars * 1_000_000.0).round() as u64
 }

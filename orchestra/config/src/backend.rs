@@ -240,10 +240,14 @@ impl Backend {
     /// use orchestra_config::Configuration;
     /// let text = b"backends: {a: {preset: codex}, b: {kind: cli, command: my-agent}}";
     /// let (configuration, _) = Configuration::parse("orchestra.yaml", text);
-    /// assert!(configuration.backends["a"].has_sessions() && !configuration.backends["b"].has_sessions());
+    /// let has_sessions = |name: &str| {
+    ///     let kind = configuration.backend_kind(name).expect("a kind");
+    ///     configuration.backends[name].has_sessions(kind)
+    /// };
+    /// assert!(has_sessions("a") && !has_sessions("b"));
     /// ```
-    pub fn has_sessions(&self) -> bool {
-        self.preset.is_some() || self.session_pointer.is_some() || self.asked_permissions().is_some()
+    pub fn has_sessions(&self, kind: BackendKind) -> bool {
+        self.preset.is_some() || self.session_pointer.is_some() || kind == BackendKind::Acp
     }
 
     /// Returns what a coding agent may do with files.
@@ -252,10 +256,9 @@ impl Backend {
     }
 
     /// Returns who decides on what the agent asks permission for. Returns `None` if it asks for none.
-    pub fn asked_permissions(&self) -> Option<Permissions> {
-        let kind = self.kind.as_ref().map(|kind| kind.value);
+    pub fn asked_permissions(&self, kind: BackendKind) -> Option<Permissions> {
         let said = self.permissions.as_ref().map(|permissions| permissions.value);
-        (kind == Some(BackendKind::Acp)).then(|| said.unwrap_or(Permissions::Ask))
+        (kind == BackendKind::Acp).then(|| said.unwrap_or(Permissions::Ask))
     }
 
     /// Returns whose settings a coding agent loads.

@@ -28,13 +28,7 @@ pub(crate) fn check_backend(
         _ => {}
     }
     for (_, pointer) in backend.pointers() {
-        if !pointer.is_empty() && !pointer.starts_with('/') {
-            diagnostics.value(
-                format!("`{}` is not a JSON pointer", pointer.value),
-                pointer.span,
-                "a pointer begins with `/`, such as `/result/text`",
-            );
-        }
+        diagnostics.pointer(pointer, pointer.span);
     }
 }
 

@@ -74,7 +74,7 @@ impl Resolver<'_> {
     /// Reports a stage that would have to continue a conversation in a program that starts afresh each time (rule F5).
     pub(crate) fn check_fidelity(&mut self, node: NodeIndex, backend: &Candidate<String>, kind: BackendKind) {
         let definition = self.project.configuration.backends.get(&backend.value);
-        if !kind.is_program() || definition.is_some_and(|own| own.value.has_sessions()) {
+        if !kind.is_program() || definition.is_some_and(|own| own.value.has_sessions(kind)) {
             return;
         }
         let Some(span) = self.stages.full_fidelity(node) else {

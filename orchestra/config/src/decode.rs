@@ -66,6 +66,26 @@ impl Diagnostics {
         }
     }
 
+    /// Reports a text that is not a JSON pointer (RFC 6901). The empty one points to the whole value.
+    pub(crate) fn pointer(&mut self, pointer: &str, span: Span) {
+        let mut escapes = pointer.split('~').skip(1);
+        if (pointer.is_empty() || pointer.starts_with('/'))
+            && escapes.all(|rest| rest.starts_with(['0', '1']))
+        {
+            return;
+        }
+        let help = if pointer.starts_with('/') {
+            "write `~0` for `~`, and `~1` for `/` in a key".to_owned()
+        } else {
+            let dotted = pointer.trim_start_matches("$.").trim_start_matches('.');
+            format!(
+                "write `/{}`: each key or index follows a `/`",
+                dotted.replace('.', "/")
+            )
+        };
+        self.value(format!("`{pointer}` is not a JSON pointer"), span, help);
+    }
+
     /// Reports a diagnostic at a name, with a hint on how to correct it.
     pub(crate) fn name(&mut self, diagnostic: Diagnostic, name: &str, hint: impl Into<Hint>) {
         self.list

@@ -34,17 +34,14 @@ pub(crate) fn check(webhooks: &Names<Webhook>, diagnostics: &mut Diagnostics) {
             );
         }
         for pointer in webhook.when.keys() {
-            check_pointer(pointer, position(&webhook.when, pointer), diagnostics);
+            diagnostics.pointer(pointer, position(&webhook.when, pointer));
         }
         for (input, pointer) in &webhook.inputs {
             if input.trim().is_empty() {
                 let help = "name an input that the pipeline declares";
                 diagnostics.value("an input has no name", pointer.span, help);
             }
-            // The whole payload is a value too.
-            if !pointer.is_empty() {
-                check_pointer(pointer, pointer.span, diagnostics);
-            }
+            diagnostics.pointer(pointer, pointer.span);
         }
     }
 }
@@ -80,22 +77,4 @@ fn check_secret(name: &str, webhook: &Located<Webhook>, diagnostics: &mut Diagno
         ),
         (None, Some(_)) => {}
     }
-}
-
-/// Reports a text that is not a JSON pointer (RFC 6901).
-fn check_pointer(pointer: &str, span: Span, diagnostics: &mut Diagnostics) {
-    let mut escapes = pointer.split('~').skip(1);
-    if pointer.starts_with('/') && escapes.all(|rest| rest.starts_with(['0', '1'])) {
-        return;
-    }
-    let help = if pointer.starts_with('/') {
-        "write `~0` for `~`, and `~1` for `/` in a key".to_owned()
-    } else {
-        let dotted = pointer.trim_start_matches("$.").trim_start_matches('.');
-        format!(
-            "write `/{}`: each key or index follows a `/`",
-            dotted.replace('.', "/")
-        )
-    };
-    diagnostics.value(format!("`{pointer}` is not a JSON pointer"), span, help);
 }

@@ -24,14 +24,31 @@ pub(crate) fn list_key(stage: Stage<'_>) -> Option<&str> {
     }
 }
 
-/// Returns the items of a fan-out's list; `None` if each edge is one branch. A text that is a JSON list counts as the
-/// list.
+/// Returns the items for which a fan-out runs its branch; `None` if each edge is one branch.
 ///
 /// # Errors
 /// Returns the reason of the fan-out's failure if the list is missing, is no list, or has more items than the fan-out allows.
 pub(crate) fn items(stage: Stage<'_>, context: &Context) -> Result<Option<Vec<Value>>, String> {
-    let Some((key, most)) = list_key(stage).zip(stage.row().fan_out.and_then(|fan_out| fan_out.foreach_max))
-    else {
+    let items = list(stage, context)?;
+    let most = stage.row().fan_out.and_then(|fan_out| fan_out.foreach_max);
+    match (&items, most, list_key(stage)) {
+        (Some(items), Some(most), Some(key)) if items.len() > most as usize => {
+            let count = items.len();
+            Err(format!(
+                "the list `{key}` has {count} items, but `foreach_max` allows {most}"
+            ))
+        }
+        _ => Ok(items),
+    }
+}
+
+/// Returns the items of a fan-out's list, however many there are; `None` if each edge is one branch. A text that is a JSON
+/// list counts as the list.
+///
+/// # Errors
+/// Returns the reason if the list is missing or is no list.
+pub(crate) fn list(stage: Stage<'_>, context: &Context) -> Result<Option<Vec<Value>>, String> {
+    let Some(key) = list_key(stage) else {
         return Ok(None);
     };
     // A key that begins with `context.` was set under this name.
@@ -45,12 +62,6 @@ pub(crate) fn items(stage: Stage<'_>, context: &Context) -> Result<Option<Vec<Va
         },
         Some(other) => return Err(format!("`{key}` is no list, but `{}`", shown(&other.to_string()))),
     };
-    let count = items.len();
-    if count > most as usize {
-        return Err(format!(
-            "the list `{key}` has {count} items, but `foreach_max` allows {most}"
-        ));
-    }
     Ok(Some(items.into_owned()))
 }
 

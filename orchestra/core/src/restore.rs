@@ -226,7 +226,11 @@ impl SavedBlock {
             }
         }
         let visits: Arc<[u32]> = visits.into();
-        let items = foreach::items(stage, &path.context).ok().flatten();
+        // The list had no more items than were allowed when the block was opened.
+        let items = foreach::list(stage, &path.context).map_err(|reason| {
+            let id = stage.id();
+            SavedStateError::new(format!("the branches of `{id}` are open, but {reason}"))
+        })?;
         let is_foreach = items.is_some();
         let items = items.unwrap_or_default();
         for branch in &self.branches {
@@ -269,7 +273,8 @@ impl SavedBlock {
             let step = branch_step_of(path, edge, saved.item);
             let mut with_item = None;
             let item = saved.item.and_then(|index| block.items.get(index as usize));
-            if let Some((index, item)) = saved.item.zip(item) {
+            // A branch without a path has ended, or has not begun.
+            if let Some((index, item)) = saved.item.zip(item).filter(|_| saved.path.is_some()) {
                 let context = with_item.insert(path.context.clone());
                 foreach::set_item(context, index, item);
             }

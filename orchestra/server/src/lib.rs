@@ -34,6 +34,7 @@
 
 mod access;
 mod app;
+mod bytes;
 mod connections;
 mod counters;
 mod error;

@@ -8,6 +8,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use sha2::{Digest as _, Sha256};
 
+use crate::bytes::hexadecimal;
 use crate::error::ApiError;
 
 /// Embeds files of the folder `page`.
@@ -23,8 +24,7 @@ include!("page_files.rs");
 static TAGS: LazyLock<Vec<String>> = LazyLock::new(|| {
     let tag = |(_, content): &(&str, &[u8])| {
         let digest = Sha256::digest(content);
-        let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-        format!("\"{hex}\"")
+        format!("\"{}\"", hexadecimal(&digest))
     };
     FILES.iter().map(tag).collect()
 });
@@ -197,10 +197,7 @@ mod tests {
             .iter()
             .filter(|(name, _)| name.starts_with("vendor/") && name.ends_with(".js"))
         {
-            let hex: String = Sha256::digest(content)
-                .iter()
-                .map(|byte| format!("{byte:02x}"))
-                .collect();
+            let hex = hexadecimal(&Sha256::digest(content));
             let name = name.trim_start_matches("vendor/");
             assert!(
                 list.lines()

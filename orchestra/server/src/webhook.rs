@@ -6,8 +6,9 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use orchestra_engine::Limits;
 use orchestra_graph::{Contract, Field};
 use serde_json::Value;
-use sha2::{Digest as _, Sha256};
-use subtle::ConstantTimeEq as _;
+use sha2::Sha256;
+
+use crate::bytes::{from_hexadecimal, is_same_secret};
 
 /// Minimum length of a secret, in bytes.
 const MIN_SECRET: usize = 16;
@@ -124,8 +125,7 @@ impl Webhook {
 
     /// Returns whether a text is the secret, in a time that does not depend on the difference.
     pub(crate) fn is_secret(&self, text: &[u8]) -> bool {
-        let [own, other] = [self.secret.as_slice(), text].map(Sha256::digest);
-        own.as_slice().ct_eq(other.as_slice()).into()
+        is_same_secret(&self.secret, text)
     }
 
     /// Returns whether a signature, `sha256=` and hexadecimal digits, is that of a body.
@@ -235,16 +235,6 @@ impl fmt::Debug for Webhook {
 
 /// The beginning of the paths of webhooks.
 pub(crate) const HOOKS: &str = "/hooks/";
-
-/// Returns the bytes that hexadecimal digits stand for.
-fn from_hexadecimal(digits: &[u8]) -> Option<Vec<u8>> {
-    let digit = |byte: &u8| char::from(*byte).to_digit(16);
-    let pairs = digits.chunks(2).map(|pair| match pair {
-        [high, low] => u8::try_from(digit(high)? << 4 | digit(low)?).ok(),
-        _ => None,
-    });
-    pairs.collect()
-}
 
 /// The error of a webhook that would not be safe.
 ///

@@ -6,6 +6,7 @@ use orchestra_engine::{StageContext, TextStream};
 
 use crate::coding_agents::event::{AgentEvent, ToolEnding};
 use crate::coding_agents::transcript::Transcript;
+use crate::tools::error_line;
 
 /// A part of the output.
 pub(super) enum OutputPart {
@@ -46,8 +47,8 @@ impl Listener<'_> {
             AgentEvent::Tool(end) => {
                 let error = match &end.result {
                     ToolEnding::Succeeded => None,
-                    ToolEnding::Failed(reason) => Some(reason.clone()),
-                    ToolEnding::Denied(reason) => Some(format!("denied: {reason}")),
+                    ToolEnding::Failed(reason) => Some(error_line(reason)),
+                    ToolEnding::Denied(reason) => Some(error_line(&format!("denied: {reason}"))),
                 };
                 self.stage.record_tool_call(
                     &end.tool,

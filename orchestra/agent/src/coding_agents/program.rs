@@ -1,6 +1,6 @@
 //! The program of a coding agent: that of a preset, or a command of the configuration.
 
-use orchestra_config::{Access, AgentSettings, Backend, OutputFormat, Permissions, Preset};
+use orchestra_config::{Access, AgentSettings, Backend, BackendKind, OutputFormat, Permissions, Preset};
 use orchestra_engine::BackendError;
 use orchestra_engine::process::ShellCommand;
 
@@ -46,7 +46,7 @@ pub(crate) enum AgentProtocol {
 
 impl AgentProgram {
     /// Returns the coding agent of a backend. Returns `None` for a program without events.
-    pub(crate) fn new(name: &str, backend: &Backend) -> Option<AgentProgram> {
+    pub(crate) fn new(name: &str, kind: BackendKind, backend: &Backend) -> Option<AgentProgram> {
         if let Some(preset) = &backend.preset {
             return Some(AgentProgram::Preset {
                 preset: preset.value,
@@ -54,7 +54,7 @@ impl AgentProgram {
                 settings: backend.settings_source(),
             });
         }
-        if let Some(permissions) = backend.asked_permissions() {
+        if let Some(permissions) = backend.asked_permissions(kind) {
             let command = backend.command.as_ref()?.arguments()?;
             return Some(AgentProgram::Acp {
                 name: name.to_owned(),

@@ -19,6 +19,7 @@ use crate::coding_agents::sessions::{AgentSession, AgentSessions, SessionKeeper,
 use crate::coding_agents::transcript::Transcript;
 use crate::driver::ConversationDriver;
 use crate::model::TokenUsage;
+use crate::prices::micros;
 use crate::threads::EarlierConversation;
 use crate::tools::error_line;
 
@@ -304,8 +305,7 @@ impl Ended {
                 .as_ref()
                 .and_then(|model| prices.cost_micros(model, tokens));
             let reported = cost.filter(|cost| *cost >= 0.0);
-            // The cast saturates.
-            let reported = reported.map(|cost| (cost * 1_000_000.0).round() as u64);
+            let reported = reported.map(micros);
             Usage {
                 input_tokens: tokens.input,
                 output_tokens: tokens.output,

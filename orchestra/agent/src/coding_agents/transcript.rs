@@ -10,6 +10,8 @@ use crate::tools::line_start;
 const MAX_REASON_BYTES: usize = 1_500;
 /// Maximum number of lines for people that an error message contains.
 const MAX_LINES: usize = 5;
+/// Maximum length of an answer, in bytes.
+const MAX_ANSWER_BYTES: usize = 16 << 20;
 /// Maximum number of denied calls that are remembered.
 const MAX_DENIED: usize = 64;
 
@@ -18,6 +20,8 @@ const MAX_DENIED: usize = 64;
 pub(crate) struct Transcript {
     pub(crate) session: Option<String>,
     answer: String,
+    /// Whether the answer became longer than it may be.
+    is_too_long: bool,
     has_ended: bool,
     failure: Option<(String, Option<u16>)>,
     trouble: String,
@@ -40,6 +44,7 @@ impl Transcript {
             }
             AgentEvent::Working => {
                 self.answer.clear();
+                self.is_too_long = false;
                 self.has_ended = false;
                 self.failure = None;
             }
@@ -49,7 +54,10 @@ impl Transcript {
             }
             AgentEvent::Piece(text) => {
                 self.is_active |= !text.is_empty();
-                self.answer.push_str(&text);
+                self.is_too_long |= self.answer.len() + text.len() > MAX_ANSWER_BYTES;
+                if !self.is_too_long {
+                    self.answer.push_str(&text);
+                }
             }
             AgentEvent::Tool(end) => self.tool(end),
             AgentEvent::DeniedTarget(target) => {
@@ -171,6 +179,10 @@ impl Transcript {
         }
         if let Some(denied) = self.denied.first() {
             return Err(refusal(name, denied, help));
+        }
+        if self.is_too_long {
+            let message = format!("the answer of `{name}` has more than {MAX_ANSWER_BYTES} bytes");
+            return Err(BackendError::retryable(message).code("cli_output"));
         }
         if self.answer.trim().is_empty() {
             let message = format!("`{name}` gave an empty answer");
@@ -334,6 +346,18 @@ mod tests {
             status_in("took 500ms, 0.401 USD, line 4010, at main.js:401:7"),
             None
         );
+    }
+
+    #[test]
+    fn an_answer_in_pieces_has_a_limit() {
+        let piece = "x".repeat(MAX_ANSWER_BYTES / 2 + 1);
+        let mut transcript = Transcript::default();
+        transcript.apply(AgentEvent::Piece(piece.clone()));
+        transcript.apply(AgentEvent::Piece(piece));
+        transcript.apply(AgentEvent::Ended);
+        let error = transcript.answer("agent", "help").unwrap_err();
+        assert_eq!(error.code.as_deref(), Some("cli_output"));
+        assert!(transcript.answer.len() <= MAX_ANSWER_BYTES);
     }
 
     #[test]

@@ -316,7 +316,7 @@ impl ProjectAgents {
         let mut asking = AskingStages::default();
         for stage in self.resolve(pipeline).stages {
             let backend = self.project.configuration.backends.get(&stage.backend.value);
-            let permissions = backend.and_then(|backend| backend.value.asked_permissions());
+            let permissions = backend.and_then(|backend| backend.value.asked_permissions(stage.backend_kind));
             if stage.mode.value == Mode::Interactive {
                 asking.talking.push(stage.node);
             } else if permissions == Some(Permissions::Ask) || self.calls_servers(&stage) {

@@ -141,6 +141,30 @@ printf '%s\n' '{"jsonrpc":"2.0","id":1,"result":{}}'"#;
 }
 
 #[test]
+fn an_answer_is_not_given_to_another_request() {
+    let scratch = project("", ONE_STAGE);
+    scratch.call(&["run", "p.dot"]).exits(5);
+    scratch.call(&["answer", "last", "work", "Y"]).exits(0);
+    let loaded = r#"printf '%s\n' '{"jsonrpc":"2.0","id":1,"result":{}}'"#;
+    let other = ASKS.replace("hello.txt", "secret.txt");
+    plays(&scratch, &[HELLO, loaded, &other]);
+    let paused = scratch.call(&["resume", "last"]).exits(5);
+    assert!(paused.stderr.contains("Writing secret.txt"), "{}", paused.stderr);
+    assert!(!wrote(&scratch));
+}
+
+#[test]
+fn a_backend_may_have_the_name_of_its_kind() {
+    let scratch = project("", ONE_STAGE);
+    scratch.write(
+        "orchestra.yaml",
+        "backend: acp\nbackends: {acp: {command: [sh, agent.sh]}}\n",
+    );
+    scratch.call(&["run", "p.dot", "--answer", "work=Y"]).exits(0);
+    assert!(wrote(&scratch));
+}
+
+#[test]
 fn permissions_can_be_decided_in_the_configuration() {
     let allowed = project(", permissions: allow", ONE_STAGE);
     allowed.call(&["run", "p.dot"]).exits(0);

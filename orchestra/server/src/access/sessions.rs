@@ -13,6 +13,8 @@ use subtle::ConstantTimeEq as _;
 use super::hosts::Hosts;
 use super::token::Token;
 
+use crate::bytes::hexadecimal;
+
 /// Time after the last request at which a session expires.
 const LIFETIME: Duration = Duration::from_secs(12 * 3_600);
 
@@ -96,7 +98,7 @@ impl Sessions {
             .chain_update(self.secret.text())
             .chain_update(cookie)
             .finalize();
-        digest.iter().map(|byte| format!("{byte:02x}")).collect()
+        hexadecimal(&digest)
     }
 
     fn cookie(&self, value: &str, seconds: u64) -> String {

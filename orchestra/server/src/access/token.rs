@@ -4,8 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 
-use sha2::{Digest as _, Sha256};
-use subtle::ConstantTimeEq as _;
+use crate::bytes::{hexadecimal, is_same_secret};
 
 /// The length of a token in hexadecimal digits: 256 bits.
 const LENGTH: usize = 64;
@@ -21,7 +20,7 @@ impl Token {
         let mut bytes = [0; LENGTH / 2];
         getrandom::fill(&mut bytes).map_err(io::Error::other)?;
         Ok(Token {
-            text: bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+            text: hexadecimal(&bytes),
         })
     }
 
@@ -68,9 +67,7 @@ impl Token {
 
     /// Returns whether a text is the token, in a time that does not depend on the difference.
     pub(crate) fn is(&self, text: &[u8]) -> bool {
-        let digests = [self.text.as_bytes(), text].map(Sha256::digest);
-        let [own, other] = digests;
-        own.as_slice().ct_eq(other.as_slice()).into()
+        is_same_secret(self.text.as_bytes(), text)
     }
 
     pub(crate) fn text(&self) -> &str {

@@ -137,7 +137,7 @@ pub(super) async fn deliver(
         run,
         settings,
         simulated: false,
-        any_source: true,
+        any_configuration: true,
     };
     let started = start_keyed(&app, entry, engine, start).await?;
     Ok(started.reply("/pipelines"))

@@ -10,6 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::request::RunName;
 use crate::app::{App, blocking};
+use crate::bytes::hexadecimal;
 use crate::error::{ApiError, json_response};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -43,8 +44,7 @@ impl Key {
     /// Returns the id of the run that the key determines.
     pub(super) fn run_id(&self, prefix: &str) -> String {
         let digest = Sha256::digest(&self.0);
-        let hex: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-        format!("{prefix}-{hex}")
+        format!("{prefix}-{}", hexadecimal(digest.get(..16).unwrap_or_default()))
     }
 }
 
@@ -72,8 +72,8 @@ pub(super) struct KeyedStart {
     pub(super) run: Option<String>,
     pub(super) settings: StartSettings,
     pub(super) simulated: bool,
-    /// `true` if the pipeline of the first run may have been another one.
-    pub(super) any_source: bool,
+    /// `true` if the pipeline and the limits of the first run may have been other ones.
+    pub(super) any_configuration: bool,
 }
 
 /// Starts a run. With the header `Idempotency-Key`, the key determines the id of the run, so that it starts only once.
@@ -90,7 +90,7 @@ pub(super) async fn start_once(
         run: key.map(|key| key.run_id("key")),
         settings,
         simulated,
-        any_source: false,
+        any_configuration: false,
     };
     start_keyed(app, entry, engine, start).await
 }
@@ -134,10 +134,11 @@ async fn repeated(
     };
     let manifest = found.manifest();
     let same_values = |(key, value): &(String, serde_json::Value)| manifest.params.get(key) == Some(value);
-    let same = (start.any_source || *manifest.pipeline.source == *entry.pipeline().source)
-        && manifest.simulated == start.simulated
+    let same_start = *manifest.pipeline.source == *entry.pipeline().source
         && manifest.max_time == settings.limits.time
-        && manifest.budget == settings.limits.budget
+        && manifest.budget == settings.limits.budget;
+    let same = (start.any_configuration || same_start)
+        && manifest.simulated == start.simulated
         && settings.params.iter().all(same_values);
     if !same {
         let message = format!("another request with this key has started run `{run}`");

@@ -167,7 +167,7 @@ fn classify(mut message: Value) -> Option<Incoming> {
         }
         (_, Some(Value::String(method))) => Some(Incoming::Notification { method, params }),
         (Some(id), None) => {
-            let result = match take("error") {
+            let result = match take("error").filter(|error| !error.is_null()) {
                 Some(error) => Err(RpcError::read(&error)),
                 None => Ok(take("result").unwrap_or_default()),
             };

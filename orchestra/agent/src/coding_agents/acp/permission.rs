@@ -1,5 +1,7 @@
 //! The permissions that an agent asks for.
 
+use std::time::Duration;
+
 use orchestra_config::Permissions;
 use orchestra_engine::{BackendError, Question, QuestionOption, StageContext};
 use serde_json::{Value, json};
@@ -9,10 +11,12 @@ use crate::coding_agents::acp::updates::{Asked, Updates};
 use crate::coding_agents::event::{AgentEvent, text};
 use crate::tools::line_start;
 
-/// Maximum number of lines of a change that a person is shown.
-const MAX_LINES: usize = 60;
-/// Maximum length of a command or title that a person is shown, in bytes.
+/// Maximum number of lines of changes that a person is shown.
+const MAX_LINES: usize = 200;
+/// Maximum length of a command, a title or a line that a person is shown, in bytes.
 const MAX_BYTES: usize = 2_000;
+/// The time in which the shortest difference is searched; after it, a longer one is shown.
+const DIFF_TIME: Duration = Duration::from_millis(200);
 
 /// The answer to a request for permission.
 pub(super) struct Decision {
@@ -150,33 +154,40 @@ fn keys(choices: &[Choice]) -> Vec<String> {
     keys
 }
 
+/// Returns the text that a person decides on. What is left out is said.
 fn question_text(agent: &str, asked: &Asked) -> String {
-    let (title, _) = line_start(&asked.title, MAX_BYTES);
-    let mut text = format!("`{agent}` asks for permission: {title}");
-    let details = asked
-        .command
-        .iter()
-        .chain(&asked.target)
-        .filter(|_| asked.changes.is_empty());
-    for detail in details {
-        let (detail, _) = line_start(detail, MAX_BYTES);
-        text.push_str(&format!("\n{detail}"));
-    }
-    let mut lines = 0;
-    for (path, before, after) in &asked.changes {
-        text.push_str(&format!("\n{path}"));
-        let diff = TextDiff::from_lines(before, after);
-        for line in diff.unified_diff().context_radius(2).to_string().lines() {
-            if lines == MAX_LINES {
-                text.push_str("\n.. (more lines change)");
-                return text;
-            }
-            let (line, _) = line_start(line, 400);
-            text.push_str(&format!("\n{line}"));
-            lines += 1;
+    let mut text = format!("`{agent}` asks for permission: {}", start(&asked.title));
+    if asked.changes.is_empty() {
+        for detail in asked.command.iter().chain(&asked.target) {
+            text.push('\n');
+            text.push_str(&start(detail));
         }
+        return text;
+    }
+    let mut lines: Vec<String> = Vec::new();
+    for (path, before, after) in &asked.changes {
+        lines.push(path.clone());
+        let diff = TextDiff::configure().timeout(DIFF_TIME).diff_lines(before, after);
+        let diff = diff.unified_diff().context_radius(2).to_string();
+        lines.extend(diff.lines().map(str::to_owned));
+    }
+    for line in lines.iter().take(MAX_LINES) {
+        text.push('\n');
+        text.push_str(&start(line));
+    }
+    match lines.len().saturating_sub(MAX_LINES) {
+        0 => {}
+        more => text.push_str(&format!("\n.. ({more} more lines)")),
     }
     text
+}
+
+/// Returns the beginning of a text, and how much is left out.
+fn start(text: &str) -> String {
+    match line_start(text, MAX_BYTES) {
+        (start, 0) => start.to_owned(),
+        (start, more) => format!("{start} .. ({more} more bytes)"),
+    }
 }
 
 #[cfg(test)]
@@ -218,6 +229,6 @@ mod tests {
             changes: vec![("/w/b.txt".to_owned(), String::new(), long)],
             ..asked
         };
-        assert!(question_text("editor", &asked).ends_with("\n.. (more lines change)"));
+        assert!(question_text("editor", &asked).ends_with("\n.. (302 more lines)"));
     }
 }
