@@ -108,8 +108,11 @@ fn an_inner_list_replaces_the_item_of_the_outer_one() {
     let saved = run.machine.saved();
     let text = serde_json::to_string(&saved).unwrap();
     let again: orchestra_core::SavedState = serde_json::from_str(&text).unwrap();
-    let restored = again.restore(run.machine.pipeline()).unwrap();
+    let restored = again.clone().restore(run.machine.pipeline()).unwrap();
     assert_eq!(&restored, run.machine.state());
+    // A limit that was lowered since then does not concern an open block.
+    let lower = each(&nested.replacen("foreach_max=3", "foreach_max=1", 1), json!([]));
+    again.restore(lower.machine.pipeline()).unwrap();
     run.succeeds("each#1:inner~0/inner#1:look~0/look#1/1")
         .succeeds(second);
     run.succeeds(other)
