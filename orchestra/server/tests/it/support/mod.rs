@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 /// Longest wait for something that happens soon.
-pub(crate) const SOON: Duration = Duration::from_secs(30);
+pub(crate) const SOON: Duration = Duration::from_secs(120);
 
 /// A gate between two tool stages, whose commands write files in the working folder.
 pub(crate) const RELEASE: &str = r#"digraph release {
