@@ -1,7 +1,6 @@
 //! The connection to a server: its start, the comparison of its tools with the lock file, and the calls.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use orchestra_agent::{ToolContext, ToolError, ToolOutput};
@@ -21,6 +20,7 @@ use crate::process::{ServerCommand, ServerProcess};
 use crate::reviewed::{differences, locked};
 use crate::sanitize::{shortened, visible};
 use crate::settings::{ServerSettings, Target};
+use crate::verification::Verification;
 use crate::watched::Watched;
 
 /// Maximum number of tools of a server.
@@ -32,7 +32,7 @@ pub(crate) struct Connection {
     timeout: Duration,
     service: RunningService<RoleClient, Handler>,
     calls: Arc<Calls>,
-    changed: Arc<AtomicBool>,
+    verification: Arc<Verification>,
     process: Option<ServerProcess>,
 }
 
@@ -49,7 +49,7 @@ impl Connection {
             reason,
         };
         let calls = Arc::<Calls>::default();
-        let changed = Arc::<AtomicBool>::default();
+        let verification = Arc::<Verification>::default();
         let handler = Handler {
             server: server(),
             calls: calls.clone(),
@@ -67,7 +67,7 @@ impl Connection {
                 let program = arguments.first().map_or("", String::as_str);
                 let (process, transport) = ServerProcess::start(&command, run)
                     .map_err(|error| failed(not_started(program, &error)))?;
-                let served = serve(settings, handler, transport, &changed).await;
+                let served = serve(settings, handler, transport, &verification).await;
                 let service = served.map_err(|error| match (error, process.end()) {
                     (McpError::Start { server, .. }, Some(reason)) => McpError::Start { server, reason },
                     (error, _) => error,
@@ -77,7 +77,7 @@ impl Connection {
             Target::Address(address) => {
                 let address = address.resolved(&settings.name)?;
                 let transport = http::transport(&address).map_err(failed)?;
-                (serve(settings, handler, transport, &changed).await?, None)
+                (serve(settings, handler, transport, &verification).await?, None)
             }
         };
         Ok(Connection {
@@ -85,7 +85,7 @@ impl Connection {
             timeout: settings.timeout,
             service,
             calls,
-            changed,
+            verification,
             process,
         })
     }
@@ -137,26 +137,26 @@ impl Connection {
         Ok(tools)
     }
 
-    /// Compares the tools of the server with those that were reviewed.
+    /// Compares the tools of the server with those that were reviewed, at the start and when the server has said that they
+    /// have changed. Nothing is called until they are those that were reviewed.
     pub(crate) async fn verify(&self, settings: &ServerSettings) -> Result<(), McpError> {
         let Some(reviewed) = &settings.locked else {
             return Err(McpError::NotLocked {
                 server: self.server.clone(),
             });
         };
-        // A change that is reported while the tools are listed counts for the next comparison.
-        self.changed.store(false, Ordering::SeqCst);
-        let offered = self.tools(settings.start_timeout).await?;
-        let differences = differences(reviewed, &offered);
-        if differences.is_empty() {
-            return Ok(());
-        }
-        // Nothing is called until the tools are those that were reviewed.
-        self.changed.store(true, Ordering::SeqCst);
-        Err(McpError::Changed {
-            server: self.server.clone(),
-            differences,
-        })
+        let compare = async {
+            let offered = self.tools(settings.start_timeout).await?;
+            let differences = differences(reviewed, &offered);
+            if differences.is_empty() {
+                return Ok(());
+            }
+            Err(McpError::Changed {
+                server: self.server.clone(),
+                differences,
+            })
+        };
+        self.verification.verify(compare).await
     }
 
     /// Compares the tools again if the server has said that they have changed.
@@ -165,7 +165,7 @@ impl Connection {
         settings: &ServerSettings,
         context: &ToolContext,
     ) -> Result<(), ToolError> {
-        if !self.changed.load(Ordering::SeqCst) || self.has_ended() {
+        if self.has_ended() {
             return Ok(());
         }
         self.verify(settings)
@@ -243,14 +243,14 @@ async fn serve<T>(
     settings: &ServerSettings,
     handler: Handler,
     transport: T,
-    changed: &Arc<AtomicBool>,
+    verification: &Arc<Verification>,
 ) -> Result<RunningService<RoleClient, Handler>, McpError>
 where
     T: Transport<RoleClient> + 'static,
 {
     let transport = Watched {
         inner: transport,
-        changed: changed.clone(),
+        verification: verification.clone(),
     };
     let limit = settings.start_timeout;
     match tokio::time::timeout(limit, handler.serve(transport)).await {

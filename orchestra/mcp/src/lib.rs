@@ -17,6 +17,7 @@
 //! - `lines`: a transport of JSON lines over blocking pipes, with limits.
 //! - `process`: the process of a server.
 //! - `http`: servers that are reached over HTTP.
+//! - `verification`: the changes that a server reports, and the comparisons of its tools with the lock file.
 //! - `watched`: a transport that reports changes of the tools.
 //! - `handler`: what a server may ask of this program.
 //! - `settings`: the settings of servers.
@@ -42,6 +43,7 @@ mod sanitize;
 mod serve;
 mod servers;
 mod settings;
+mod verification;
 mod watched;
 
 pub use error::McpError;

@@ -1,17 +1,18 @@
 //! A transport that reports changes of the tools of a server, before any later message is handled.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use rmcp::RoleClient;
 use rmcp::model::ServerNotification;
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 
-/// A transport that sets a flag when the server says that its tools have changed.
+use crate::verification::Verification;
+
+/// A transport that records when the server says that its tools have changed.
 pub(crate) struct Watched<T> {
     pub(crate) inner: T,
-    pub(crate) changed: Arc<AtomicBool>,
+    pub(crate) verification: Arc<Verification>,
 }
 
 impl<T: Transport<RoleClient>> Transport<RoleClient> for Watched<T> {
@@ -29,7 +30,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Watched<T> {
         if let RxJsonRpcMessage::<RoleClient>::Notification(notification) = &message
             && let ServerNotification::ToolListChangedNotification(_) = notification.notification
         {
-            self.changed.store(true, Ordering::SeqCst);
+            self.verification.report();
         }
         Some(message)
     }
