@@ -84,6 +84,7 @@ mod command_tool;
 mod decode;
 mod files;
 mod growth;
+mod http_address;
 mod layers;
 mod limits;
 mod located;
@@ -129,6 +130,7 @@ pub use backend::{
     Access, AgentSettings, Backend, BackendKind, OutputFormat, Permissions, Preset, PromptInput,
 };
 pub use files::{CONFIGURATION_FILE, FileUse, Sources, paths_above};
+pub use http_address::is_loopback_host;
 pub use layers::{LayerKind, LayerUse};
 pub use located::{Located, Names};
 pub use mcp::{McpScope, McpServer};

@@ -3,6 +3,7 @@
 use orchestra_graph::{Diagnostic, Span};
 
 use crate::decode::Diagnostics;
+use crate::http_address::{authority, host, is_loopback_host};
 use crate::located::Located;
 use crate::mcp::McpServer;
 use crate::names::tool_name;
@@ -120,22 +121,33 @@ fn check_address(name: &str, server: &Located<McpServer>, diagnostics: &mut Diag
 
 fn check_url(url: &Located<String>, server: &McpServer, diagnostics: &mut Diagnostics) {
     let plain = url.strip_prefix("http://");
-    if plain.is_none() && !url.starts_with("https://") {
+    let Some(after_scheme) = plain.or_else(|| url.strip_prefix("https://")) else {
         diagnostics.value(
             format!("`{}` is not a valid address", url.value),
             url.span,
             "write an address that begins with `https://` or `http://`",
         );
-    }
-    let authority = plain.map(|rest| rest.split(['/', '?', '#']).next().unwrap_or_default());
-    let is_local = |authority: &str| {
-        let host = match authority.strip_prefix('[') {
-            Some(rest) => rest.split(']').next(),
-            None => authority.split(':').next(),
-        };
-        matches!(host, Some("localhost" | "127.0.0.1" | "::1"))
+        return;
     };
-    if authority.is_some_and(|authority| !is_local(authority)) && !server.headers_env.is_empty() {
+    let authority = authority(after_scheme);
+    // The message does not repeat the address, which may hold a password.
+    if authority.contains('@') {
+        diagnostics.value(
+            "the address holds a user name or a password",
+            url.span,
+            "put credentials into `headers_env`, which names variables with the values of headers",
+        );
+        return;
+    }
+    if authority.contains('\\') {
+        diagnostics.value(
+            "the host of the address contains `\\`",
+            url.span,
+            "write `/` before the path",
+        );
+        return;
+    }
+    if plain.is_some() && !is_loopback_host(host(authority)) && !server.headers_env.is_empty() {
         diagnostics.value(
             "the headers would be sent without encryption",
             url.span,

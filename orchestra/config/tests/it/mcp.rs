@@ -125,6 +125,26 @@ fn every_fault_of_a_server_is_reported_with_its_position() {
             "the headers would be sent without encryption",
         ),
         (
+            "a: {url: 'http://localhost:80@evil.example/', tools: [r], headers_env: {X: Y}}",
+            "1:24",
+            "the address holds a user name or a password",
+        ),
+        (
+            "a: {url: 'https://user:password@a/x', tools: [r]}",
+            "1:24",
+            "the address holds a user name or a password",
+        ),
+        (
+            "a: {url: 'https://a\\b/x', tools: [r]}",
+            "1:24",
+            "the host of the address contains `\\`",
+        ),
+        (
+            "a: {url: 'http://localhost.evil.example', tools: [r], headers_env: {X: Y}}",
+            "1:24",
+            "the headers would be sent without encryption",
+        ),
+        (
             "a: {url: 'https://a', tools: [r], headers_env: {'a b': Y}}",
             "1:63",
             "`a b` is not a valid name of a header",
