@@ -93,7 +93,7 @@ pub use model::{
 };
 pub use orchestra_config::{PromptInput, ProviderKind, ReasoningEffort};
 pub use prices::{LongContext, Price, PriceTable, Rates};
-pub use providers::{DEFAULT_MAX_OUTPUT_TOKENS, KeySource, Models, ProviderSettings};
+pub use providers::{DEFAULT_MAX_OUTPUT_TOKENS, KeySource, Models, ProviderSettings, http_client};
 pub use report::Report;
 /// The crate that generates the JSON schemas of tool arguments.
 pub use schemars;

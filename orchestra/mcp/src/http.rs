@@ -1,14 +1,12 @@
 //! Servers that are reached over HTTP.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
+use orchestra_agent::http_client;
 use reqwest::header::{HeaderName, HeaderValue};
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 
-/// Time limit for the connection.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 /// Maximum size of a message, in bytes.
 const MAX_MESSAGE: usize = 16 << 20;
 
@@ -22,18 +20,16 @@ pub(crate) struct ServerAddress {
 /// Creates the transport to a server.
 ///
 /// # Errors
-/// A header cannot be sent, or the client cannot be created. The message contains no value of a header.
+/// The address is invalid, a header cannot be sent, or the client cannot be created. The message contains no value of a
+/// header.
 pub(crate) fn transport(
     address: &ServerAddress,
 ) -> Result<StreamableHttpClientTransport<reqwest::Client>, String> {
-    // Another provider that the program has installed is used as well.
-    drop(rustls::crypto::ring::default_provider().install_default());
-    let client = reqwest::Client::builder()
-        .connect_timeout(CONNECT_TIMEOUT)
-        // A redirect could send the headers elsewhere.
-        .redirect(reqwest::redirect::Policy::none())
-        .build()
-        .map_err(|error| error.without_url().to_string())?;
+    let base = address
+        .url
+        .parse()
+        .map_err(|error| format!("its `url` is not a valid address: {error}"))?;
+    let client = http_client(&base).map_err(|error| error.without_url().to_string())?;
     let mut headers = HashMap::new();
     for (name, value) in &address.headers {
         let header: HeaderName = name

@@ -126,7 +126,6 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "orchestra-graph",
             "reqwest",
             "rmcp",
-            "rustls",
             "serde_json",
             "sha2",
             "thiserror",

@@ -59,8 +59,19 @@ pub(super) struct HttpRequest {
     pub(super) idle: Duration,
 }
 
-/// Creates a client for the server at a base URL.
-pub(super) fn client(base: &Url) -> Result<Client, reqwest::Error> {
+/// Creates a client for the server at a base URL. It follows no redirect, sends nothing twice and no referrer, and uses no
+/// proxy for a server of this machine, so that headers reach that server only.
+///
+/// # Errors
+/// The certificates of the system cannot be read.
+///
+/// ```
+/// let base = "http://127.0.0.1:8080/mcp".parse()?;
+/// let request = orchestra_agent::http_client(&base)?.get(base).build()?;
+/// assert_eq!(request.url().port(), Some(8080));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn http_client(base: &Url) -> Result<Client, reqwest::Error> {
     // If another part of the program has already installed a cryptography provider, that one is used.
     drop(rustls::crypto::ring::default_provider().install_default());
     let mut builder = Client::builder()
@@ -81,10 +92,7 @@ pub(super) fn client(base: &Url) -> Result<Client, reqwest::Error> {
 
 /// Returns whether a server runs on this machine.
 pub(super) fn is_loopback(base: &Url) -> bool {
-    let host = base.host_str().unwrap_or_default();
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    let address: Option<std::net::IpAddr> = host.parse().ok();
-    host == "localhost" || address.is_some_and(|address| address.is_loopback())
+    base.host_str().is_some_and(orchestra_config::is_loopback_host)
 }
 
 /// Sends a request and reads its answer into `parser`.

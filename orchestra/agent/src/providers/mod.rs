@@ -36,6 +36,7 @@ use self::request::{Wire, WireRequest};
 use crate::model::{Model, ModelError, ModelErrorKind, ModelFuture, ModelReply, ModelRequest, OnText};
 
 pub use self::capability::DEFAULT_MAX_OUTPUT_TOKENS;
+pub use self::http::http_client;
 pub use self::settings::{KeySource, ProviderSettings};
 
 /// The models of all configured providers.
@@ -380,7 +381,7 @@ impl Provider {
         if let Some(client) = self.client.get() {
             return Ok(client);
         }
-        let client = http::client(&self.base).map_err(|error| {
+        let client = http::http_client(&self.base).map_err(|error| {
             let text = format!("encrypted connections cannot be made: {error}");
             let mut call = CallError::new(ModelErrorKind::Configuration, text);
             call.source = Some(Box::new(error));

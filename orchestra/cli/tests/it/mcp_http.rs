@@ -124,6 +124,25 @@ fn a_model_calls_a_tool_over_http_with_the_headers_of_the_server() {
 }
 
 #[test]
+fn a_proxy_of_the_environment_gets_nothing_that_is_meant_for_this_machine() {
+    let proxy = TcpListener::bind("127.0.0.1:0").unwrap();
+    proxy.set_nonblocking(true).unwrap();
+    let proxy_address = format!("http://{}", proxy.local_addr().unwrap());
+    let server = HttpServer::start(None);
+    let project = project(&server.address);
+    let mut command = project.command(&["mcp", "lock"]);
+    command.env("TRACKER_AUTH", TOKEN);
+    for name in ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"] {
+        command.env(name, &proxy_address);
+    }
+    command.env_remove("NO_PROXY").env_remove("no_proxy");
+    done(command.output().unwrap()).exits(0);
+    assert!(!server.heard.lock().unwrap().is_empty());
+    let connected = proxy.accept();
+    assert!(connected.is_err(), "{connected:?}");
+}
+
+#[test]
 fn headers_never_follow_a_redirect() {
     let target = HttpServer::start(None);
     let server = HttpServer::start(Some(target.address.clone()));
