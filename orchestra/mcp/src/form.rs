@@ -1,7 +1,10 @@
 //! Questions of servers as questions to people, and their answers.
 
+use std::cmp::Ordering;
+use std::fmt;
+
 use orchestra_engine::{Answer, Question, QuestionKind, QuestionOption, Reply};
-use serde_json::{Map, Value};
+use serde_json::{Map, Number, Value};
 
 use crate::sanitize::{shortened, visible};
 
@@ -27,15 +30,29 @@ struct Field {
 }
 
 enum FieldKind {
-    Text,
+    Text {
+        characters: Range<u64>,
+    },
     Boolean,
     Number {
         integer: bool,
+        range: Range<Number>,
     },
     /// One of these values, each with its title.
     One(Vec<(String, String)>),
+    /// A list of these values, each with its title.
+    Many {
+        values: Vec<(String, String)>,
+        items: Range<u64>,
+    },
     /// A value of another form, which is given as JSON.
     Other,
+}
+
+/// The least and the greatest value that a schema allows.
+struct Range<T> {
+    least: Option<T>,
+    greatest: Option<T>,
 }
 
 /// The reply of a person.
@@ -96,7 +113,7 @@ impl Form {
                     kind: FieldKind::One(values),
                     ..
                 },
-            ] => Some(
+            ] if values.len() <= MAX_OPTIONS => Some(
                 values
                     .iter()
                     .enumerate()
@@ -218,25 +235,56 @@ impl FieldKind {
         if let Some(values) = values(schema) {
             return FieldKind::One(values);
         }
+        let count = |key: &str| schema.get(key).and_then(Value::as_u64);
+        let counts = |least: &str, greatest: &str| Range {
+            least: count(least),
+            greatest: count(greatest),
+        };
+        let number = |key: &str| schema.get(key).and_then(Value::as_number).cloned();
+        let numbers = |integer: bool| FieldKind::Number {
+            integer,
+            range: Range {
+                least: number("minimum"),
+                greatest: number("maximum"),
+            },
+        };
         match schema.get("type").and_then(Value::as_str) {
-            Some("string") => FieldKind::Text,
+            Some("string") => FieldKind::Text {
+                characters: counts("minLength", "maxLength"),
+            },
             Some("boolean") => FieldKind::Boolean,
-            Some("number") => FieldKind::Number { integer: false },
-            Some("integer") => FieldKind::Number { integer: true },
+            Some("number") => numbers(false),
+            Some("integer") => numbers(true),
+            Some("array") => match schema.get("items").and_then(values) {
+                Some(values) => FieldKind::Many {
+                    values,
+                    items: counts("minItems", "maxItems"),
+                },
+                None => FieldKind::Other,
+            },
             _ => FieldKind::Other,
         }
     }
 
     fn describe(&self) -> String {
         match self {
-            FieldKind::Text => "text".to_owned(),
+            FieldKind::Text { characters } => match characters.describe() {
+                Some(range) => format!("text of {range} characters"),
+                None => "text".to_owned(),
+            },
             FieldKind::Boolean => "`true` or `false`".to_owned(),
-            FieldKind::Number { integer: true } => "a whole number".to_owned(),
-            FieldKind::Number { integer: false } => "a number".to_owned(),
-            FieldKind::One(values) => {
-                let values: Vec<String> = values.iter().map(|(value, _)| format!("`{value}`")).collect();
-                format!("one of {}", values.join(", "))
+            FieldKind::Number { integer, range } => {
+                let number = if *integer { "a whole number" } else { "a number" };
+                match range.describe() {
+                    Some(range) => format!("{number} ({range})"),
+                    None => number.to_owned(),
+                }
             }
+            FieldKind::One(values) => format!("one of {}", list(values)),
+            FieldKind::Many { values, items } => match items.describe() {
+                Some(range) => format!("a JSON list of {} ({range} of them)", list(values)),
+                None => format!("a JSON list of {}", list(values)),
+            },
             FieldKind::Other => "a JSON value".to_owned(),
         }
     }
@@ -257,7 +305,7 @@ impl FieldKind {
     /// Parses the text of a value.
     fn parse(&self, text: &str) -> Result<Value, String> {
         let value = match self {
-            FieldKind::Text | FieldKind::One(_) => Some(Value::String(text.to_owned())),
+            FieldKind::Text { .. } | FieldKind::One(_) => Some(Value::String(text.to_owned())),
             _ => serde_json::from_str(text).ok(),
         };
         let wrong = || format!("it is not {}", self.describe());
@@ -266,15 +314,69 @@ impl FieldKind {
 
     fn fits(&self, value: &Value) -> bool {
         match self {
-            FieldKind::Text => value.is_string(),
+            FieldKind::Text { characters } => value
+                .as_str()
+                .is_some_and(|text| characters.contains(&(text.chars().count() as u64), u64::cmp)),
             FieldKind::Boolean => value.is_boolean(),
-            FieldKind::Number { integer } => {
-                value.is_number() && (!integer || value.is_i64() || value.is_u64())
-            }
-            FieldKind::One(values) => values.iter().any(|(known, _)| value == known),
+            FieldKind::Number { integer, range } => value.as_number().is_some_and(|number| {
+                (!integer || value.is_i64() || value.is_u64()) && range.contains(number, compare)
+            }),
+            FieldKind::One(values) => is_one(values, value),
+            FieldKind::Many { values, items } => value.as_array().is_some_and(|list| {
+                items.contains(&(list.len() as u64), u64::cmp)
+                    && list.iter().all(|value| is_one(values, value))
+            }),
             FieldKind::Other => true,
         }
     }
+}
+
+impl<T: fmt::Display> Range<T> {
+    /// Returns the range as words; `None` if everything is allowed.
+    fn describe(&self) -> Option<String> {
+        match (&self.least, &self.greatest) {
+            (Some(least), Some(greatest)) => Some(format!("{least} to {greatest}")),
+            (Some(least), None) => Some(format!("at least {least}")),
+            (None, Some(greatest)) => Some(format!("at most {greatest}")),
+            (None, None) => None,
+        }
+    }
+}
+
+impl<T> Range<T> {
+    fn contains(&self, value: &T, compare: impl Fn(&T, &T) -> Ordering) -> bool {
+        let is_less = |a: &T, b: &T| compare(a, b) == Ordering::Less;
+        !self.least.as_ref().is_some_and(|least| is_less(value, least))
+            && !self
+                .greatest
+                .as_ref()
+                .is_some_and(|greatest| is_less(greatest, value))
+    }
+}
+
+/// Compares numbers of JSON. Whole numbers are compared exactly.
+fn compare(a: &Number, b: &Number) -> Ordering {
+    match (a.as_i128(), b.as_i128()) {
+        (Some(a), Some(b)) => a.cmp(&b),
+        _ => {
+            let float = |number: &Number| number.as_f64().unwrap_or(f64::NAN);
+            float(a).total_cmp(&float(b))
+        }
+    }
+}
+
+fn is_one(values: &[(String, String)], value: &Value) -> bool {
+    values.iter().any(|(known, _)| value == known)
+}
+
+/// Returns values as words, at most [`MAX_OPTIONS`] of them.
+fn list(values: &[(String, String)]) -> String {
+    let shown = values.iter().take(MAX_OPTIONS);
+    let mut shown: Vec<String> = shown.map(|(value, _)| format!("`{value}`")).collect();
+    if let Some(more) = values.len().checked_sub(MAX_OPTIONS).filter(|more| *more > 0) {
+        shown.push(format!("and {more} more"));
+    }
+    shown.join(", ")
 }
 
 /// Returns the values of a field that allows only some, each with its title.
@@ -302,8 +404,7 @@ fn values(schema: &Value) -> Option<Vec<(String, String)>> {
     let shown = found
         .into_iter()
         .map(|(value, title)| (value, shortened(&title, 80)));
-    let found: Vec<_> = shown.collect();
-    (!found.is_empty() && found.len() <= MAX_OPTIONS).then_some(found)
+    Some(shown.collect())
 }
 
 #[cfg(test)]
@@ -365,6 +466,41 @@ mod tests {
             form.fill(&form.question(None), &Answer::skipped()),
             Filled::Declined
         );
+    }
+
+    #[test]
+    fn limits_of_values_are_checked() {
+        let wrong = |reason: &str| Filled::Wrong(format!("it is not {reason}"));
+        let accepted = |value: Value| Filled::Accepted(json!({"a": value}));
+        let name = of(json!({"a": {"type": "string", "minLength": 2, "maxLength": 3}}));
+        assert_eq!(fill(&name, "äö"), accepted(json!("äö")));
+        assert_eq!(fill(&name, "Adas"), wrong("text of 2 to 3 characters"));
+        assert_eq!(fill(&name, "A"), wrong("text of 2 to 3 characters"));
+        let age = of(json!({"a": {"type": "integer", "minimum": 18}}));
+        assert_eq!(fill(&age, "18"), accepted(json!(18)));
+        assert_eq!(fill(&age, "17"), wrong("a whole number (at least 18)"));
+        let share = of(json!({"a": {"type": "number", "maximum": 0.5}}));
+        assert_eq!(fill(&share, "-1"), accepted(json!(-1)));
+        assert_eq!(fill(&share, "0.6"), wrong("a number (at most 0.5)"));
+        let most = of(json!({"a": {"type": "integer", "maximum": 9_007_199_254_740_993_i64}}));
+        assert_eq!(
+            fill(&most, "9007199254740994"),
+            wrong("a whole number (at most 9007199254740993)")
+        );
+        let colors = json!({"type": "string", "enum": ["red", "blue"]});
+        let some = of(json!({"a": {"type": "array", "items": colors, "minItems": 1}}));
+        let described = wrong("a JSON list of `red`, `blue` (at least 1 of them)");
+        assert_eq!(fill(&some, r#"["blue"]"#), accepted(json!(["blue"])));
+        for answer in ["[]", r#"["green"]"#, r#""red""#, "[1]"] {
+            assert_eq!(fill(&some, answer), described, "{answer}");
+        }
+        let many: Vec<String> = (0..=MAX_OPTIONS).map(|at| format!("v{at}")).collect();
+        let one = of(json!({"a": {"type": "string", "enum": many}}));
+        assert_eq!(fill(&one, "v40"), accepted(json!("v40")));
+        let Filled::Wrong(reason) = fill(&one, "v41") else {
+            panic!("`v41` is not one of the values")
+        };
+        assert!(reason.ends_with("`v39`, and 1 more"), "{reason}");
     }
 
     #[test]

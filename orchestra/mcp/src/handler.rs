@@ -167,10 +167,26 @@ impl ClientHandler for Handler {
     }
 
     fn get_info(&self) -> ClientConfig {
-        let form = FormElicitationCapability::new().with_schema_validation(true);
+        // The formats of texts are not validated, so the validation of answers is not claimed.
+        let form = FormElicitationCapability::new();
         let mut capabilities = ClientCapabilities::default();
         capabilities.elicitation = Some(ElicitationCapability::new().with_form(form));
         let name = Implementation::new("orchestra", env!("CARGO_PKG_VERSION"));
         ClientConfig::new(capabilities, name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_validation_of_answers_is_not_claimed() {
+        let handler = Handler {
+            server: "files".to_owned(),
+            calls: Arc::default(),
+        };
+        let elicitation = handler.get_info().capabilities.elicitation.expect("offered");
+        assert_eq!(elicitation.form.expect("offered").schema_validation, None);
     }
 }
