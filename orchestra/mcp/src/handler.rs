@@ -1,10 +1,11 @@
 //! What a server may ask of this program: a question to a person, as a part of a call. Everything else is refused.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use orchestra_agent::ToolContext;
-use orchestra_engine::AskError;
+use orchestra_engine::{AskError, StageContext};
 use rmcp::RoleClient;
 use rmcp::handler::client::ClientHandler;
 use rmcp::model::{
@@ -18,6 +19,8 @@ use crate::form::{Filled, Form};
 
 /// Number of answers that may not fit a question before it is declined.
 const MAX_WRONG: usize = 3;
+/// The code of the warning about a question that may be one of several stages.
+const UNCLEAR_QUESTION: &str = "mcp_unclear_question";
 
 /// The calls that a server executes, and whether a person is asked meanwhile.
 pub(crate) struct Calls {
@@ -51,10 +54,15 @@ impl Calls {
         ActiveCall { calls: self, number }
     }
 
-    /// Returns the context of the latest call; `None` without a call.
-    fn latest(&self) -> Option<ToolContext> {
+    /// Returns the stages whose calls the server executes, each with the context of its latest call.
+    fn callers(&self) -> Vec<ToolContext> {
         let active = self.active.lock().unwrap_or_else(PoisonError::into_inner);
-        active.last().map(|(_, context)| context.clone())
+        let mut callers: BTreeMap<Option<String>, ToolContext> = BTreeMap::new();
+        for (_, context) in active.iter() {
+            let attempt = context.stage().map(StageContext::attempt_key);
+            callers.insert(attempt, context.clone());
+        }
+        callers.into_values().collect()
     }
 
     /// Returns the number of questions that wait for a person, as it changes.
@@ -88,6 +96,14 @@ impl Drop for Asking<'_> {
     }
 }
 
+/// Returns why a question is declined while several stages call a server.
+fn unclear(server: &str) -> String {
+    format!(
+        "a question of the MCP server `{server}` is declined, because several stages were calling the server; give each stage \
+         its own with `scope: stage`"
+    )
+}
+
 /// The handler of the requests of a server.
 pub(crate) struct Handler {
     pub(crate) server: String,
@@ -95,10 +111,15 @@ pub(crate) struct Handler {
 }
 
 impl Handler {
-    /// Asks the person of the stage that makes the call.
+    /// Asks the person of the stage that makes the call. A question that may be one of several stages is declined: a
+    /// person would answer it for the wrong one.
     async fn ask(&self, form: &Form) -> ElicitResult {
         let decline = || ElicitResult::new(ElicitationAction::Decline);
-        let Some(context) = self.calls.latest() else {
+        let callers = self.calls.callers();
+        let [context] = callers.as_slice() else {
+            for stage in callers.iter().filter_map(ToolContext::stage) {
+                stage.warn(UNCLEAR_QUESTION, unclear(&self.server));
+            }
             return decline();
         };
         let Some(stage) = context.stage() else {

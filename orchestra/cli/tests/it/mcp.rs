@@ -197,6 +197,28 @@ fn a_question_of_a_server_is_a_question_of_the_stage() {
 }
 
 #[test]
+fn a_question_that_may_be_one_of_two_stages_is_asked_of_neither() {
+    let project = project("asks_two", "");
+    project.scratch.write(
+        "a.dot",
+        "digraph a { start -> fork; fork [shape=component]; fork -> left; fork -> right; join [shape=tripleoctagon]\n\
+         left [prompt=\"Do it.\", agent=worker]; right [prompt=\"Do it.\", agent=worker]; left -> join; right -> join; \
+         join -> exit }",
+    );
+    for _ in 0..2 {
+        project.server.push(Answer::call("tools__ask", "{}"));
+    }
+    for _ in 0..2 {
+        project.server.push(reports("Done."));
+    }
+    let answers = ["--answer", "left=large", "--answer", "right=large"];
+    let run = call(&project, &[&["run", "a.dot"], &answers[..]].concat()).exits(0);
+    assert_eq!(results(&project), [r#"the person said "decline" null"#]);
+    let warning = "several stages were calling the server; give each stage its own with `scope: stage`";
+    assert_eq!(run.stderr.matches(warning).count(), 2, "{}", run.stderr);
+}
+
+#[test]
 fn a_run_whose_server_asks_is_paused_until_somebody_answers() {
     let project = project("asks", "");
     project.server.push(Answer::call("tools__ask", "{}"));

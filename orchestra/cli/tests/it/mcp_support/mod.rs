@@ -94,6 +94,8 @@ struct Server {
     mode: String,
     lines: std::io::Lines<std::io::StdinLock<'static>>,
     has_changed: bool,
+    /// The ids of calls that wait for another one.
+    waiting: Vec<Value>,
 }
 
 impl Server {
@@ -169,7 +171,7 @@ impl Server {
                 let roots = self.request("roots/list", json!({}));
                 format!("{} {}", sampling["error"]["code"], roots["error"]["code"])
             }
-            "asks" => {
+            "asks" | "asks_two" => {
                 let schema = json!({"type": "object", "required": ["size"], "properties": {
                     "size": {"type": "string", "enum": ["small", "large"]}}});
                 let asked = self.request(
@@ -199,6 +201,7 @@ fn scripted_server() {
         mode,
         lines,
         has_changed: false,
+        waiting: Vec::new(),
     };
     if server.mode == "silent" {
         loop {
@@ -213,9 +216,19 @@ fn scripted_server() {
                 "serverInfo": {"name": "scripted", "version": "1"},
             }),
             "tools/list" => tools(&server.mode, server.has_changed),
+            // This server asks during the call of whoever comes second.
+            "tools/call" if server.mode == "asks_two" && server.waiting.is_empty() => {
+                server.waiting.push(message["id"].clone());
+                continue;
+            }
             "tools/call" => server.call(&message["params"]),
             _ => continue,
         };
+        if message["method"] == "tools/call" {
+            for id in std::mem::take(&mut server.waiting) {
+                server.send(&json!({"jsonrpc": "2.0", "id": id, "result": result}));
+            }
+        }
         server.send(&json!({"jsonrpc": "2.0", "id": message["id"], "result": result}));
     }
     std::process::exit(0);
