@@ -24,13 +24,15 @@ mod mcp;
 #[cfg(feature = "restate")]
 mod on_restate;
 mod paths;
+#[cfg(any(feature = "restate", feature = "server"))]
+mod pipeline_files;
 mod resume;
 mod run;
 #[cfg(feature = "server")]
 mod serve;
 #[cfg(feature = "restate")]
 mod serve_restate;
-#[cfg(any(feature = "restate", feature = "server"))]
+#[cfg(any(feature = "mcp", feature = "restate", feature = "server"))]
 mod served;
 mod stations;
 mod status;

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use super::control::paused_run;
+use super::pipeline_files::pipeline_files;
 use super::resume::entry_of_run;
 use super::served::ServedPipelines;
 use crate::args::{Lints, ServeArgs};
@@ -172,7 +173,7 @@ impl Project for ServedProject {
         });
         let mut definitions: Vec<Definition> = compiled.collect();
         definitions.extend(
-            ServedPipelines::files()
+            pipeline_files()
                 .iter()
                 .map(|file| Definition::new(file, DefinitionKind::File, file)),
         );

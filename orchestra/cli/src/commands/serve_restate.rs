@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 
 use super::on_restate::errors::{client_error, local_server_error, worker_error};
 use super::on_restate::server_runs::{check_url, open_blobs};
+use super::pipeline_files::pipeline_files;
 use super::served::{ServedPipelines, pipeline_name};
 use crate::args::{Lints, ServeRestateArgs};
 use crate::error::{CliError, Exit};
@@ -92,7 +93,7 @@ fn work(
         ..*terminal
     });
     let mut found = Vec::new();
-    for name in ServedPipelines::files() {
+    for name in pipeline_files() {
         match with_engine(&served, &name) {
             Ok(pipeline) => found.push(pipeline),
             Err(error) => {
