@@ -78,8 +78,8 @@ pub type HostFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, String>> + Se
 ///     fn status<'a>(&'a self, _: Option<&'a str>) -> HostFuture<'a, Value> {
 ///         Box::pin(async { Ok(json!([])) })
 ///     }
-///     fn report(&self, result: &RunResult) -> Value {
-///         json!({"status": result.status.word()})
+///     fn report<'a>(&'a self, result: &'a RunResult) -> HostFuture<'a, Value> {
+///         Box::pin(async { Ok(json!({"status": result.status.word()})) })
 ///     }
 /// }
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -112,5 +112,5 @@ pub trait PipelineHost: Send + Sync + 'static {
 
     /// Returns the report on a run that has ended or was paused. It says how to answer the question for which the run
     /// waits.
-    fn report(&self, result: &RunResult) -> Value;
+    fn report<'a>(&'a self, result: &'a RunResult) -> HostFuture<'a, Value>;
 }

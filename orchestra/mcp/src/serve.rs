@@ -163,7 +163,7 @@ impl<H: PipelineHost> Server<H> {
                         let handle = self.host.resume(&run, interviewer()).await?;
                         self.follow(handle, context).await
                     }
-                    Answered::Ended(result) => Ok(self.host.report(&result)),
+                    Answered::Ended(result) => self.host.report(&result).await,
                     Answered::Elsewhere => Ok(json!({
                         "run": run, "answered": true,
                         "note": "another process executes the run; `run_status` shows how it goes on",
@@ -201,7 +201,7 @@ impl<H: PipelineHost> Server<H> {
         let result: RunResult = result
             .map_err(|error| error.to_string())?
             .map_err(|error| error.to_string())?;
-        Ok(self.host.report(&result))
+        self.host.report(&result).await
     }
 
     fn tools(&self) -> Vec<Tool> {

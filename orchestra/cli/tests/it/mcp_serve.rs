@@ -3,11 +3,13 @@
 #![cfg(unix)]
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
+use orchestra_collector_tests::Collector;
 use serde_json::{Value, json};
 
-use crate::support::Scratch;
+use crate::support::{SLOW, Scratch, Started};
+use crate::telemetry::traced;
 
 const RELEASE: &str = r#"digraph release {
     goal="Release a version"
@@ -38,7 +40,10 @@ struct Client {
 
 impl Client {
     fn new(scratch: &Scratch, file: &str, answers: Vec<Option<Value>>) -> Client {
-        let mut command = scratch.command(&["mcp", "serve", file]);
+        Client::start(scratch.command(&["mcp", "serve", file]), answers)
+    }
+
+    fn start(mut command: Command, answers: Vec<Option<Value>>) -> Client {
         let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut server = piped.stderr(Stdio::null()).spawn().unwrap();
         let mut client = Client {
@@ -343,6 +348,109 @@ fn a_run_is_paused_when_its_client_goes_or_cancels_the_call() {
     let listed = scratch.call(&["status", "--json"]).exits(0).objects();
     let statuses: Vec<&Value> = listed.iter().map(|run| &run["status"]).collect();
     assert_eq!(statuses, ["paused", "paused"]);
+}
+
+#[test]
+fn a_run_whose_process_was_killed_is_interrupted() {
+    let scratch = release();
+    // The journal becomes so large that checkpoints are written during the run.
+    let stages: String = (0..3)
+        .map(|at| format!("large{at} [shape=parallelogram, tool_command=\"yes | head -c 60000\"]\n"))
+        .collect();
+    let path: String = (0..3).map(|at| format!("large{at} -> ")).collect();
+    let flow = SLOW.replace("start -> ", &format!("{stages} start -> {path}"));
+    scratch.write("s.dot", flow);
+    let mut run = scratch.start(&["run", "s.dot", "--run-id", "killed"]);
+    run.until_stage("wait");
+    run.signal("KILL");
+    run.end();
+    scratch.write("go", "");
+    let checkpoint = scratch.read(".orchestra/runs/killed/checkpoint.json");
+    let checkpoint: Value = serde_json::from_str(&checkpoint).unwrap();
+    assert_eq!(checkpoint["status"], "running");
+    let mut client = Client::new(&scratch, "release.dot", Vec::new());
+    let state = client.report("run_status", json!({"run": "killed"}));
+    assert_eq!(state["status"], "interrupted");
+    assert_eq!(
+        client.report("run_status", json!({}))["runs"][0]["status"],
+        "interrupted"
+    );
+    client.end();
+}
+
+#[test]
+fn a_client_names_runs_of_the_folder_by_their_whole_ids() {
+    let scratch = release();
+    for (id, more) in [
+        ("inside", ["--runs", ".orchestra/runs"]),
+        ("outside", ["--runs", "."]),
+    ] {
+        let args = ["run", "release.dot", "--set", "version=1", "--run-id", id];
+        scratch.call(&[&args[..], &more].concat()).exits(5);
+    }
+    let mut client = Client::new(&scratch, "release.dot", Vec::new());
+    for name in ["outside", "last", "insid", "../outside", ".", "inside/.", ""] {
+        for (tool, arguments) in [
+            ("run_status", json!({"run": name})),
+            ("answer", json!({"run": name, "gate": "ask", "choice": "N"})),
+        ] {
+            let (failed, text) = client.call(tool, arguments);
+            assert!(failed, "{name}: {text}");
+        }
+    }
+    let (_, text) = client.call("run_status", json!({"run": "outside"}));
+    assert_eq!(
+        text,
+        "there is no run `outside`; `run_status` lists the latest runs"
+    );
+    assert_eq!(
+        client.report("run_status", json!({"run": "inside"}))["status"],
+        "paused"
+    );
+    client.end();
+}
+
+#[test]
+fn a_process_that_hangs_does_not_delay_other_runs() {
+    let scratch = Scratch::new();
+    scratch.write(
+        "release.dot",
+        RELEASE.replace("label=\"Ship it?\"", "label=\"Ship it?\", timeout=1h"),
+    );
+    let args = ["run", "release.dot", "--set", "version=1", "--run-id", "hangs"];
+    let mut command = scratch.command(&args);
+    command.stdin(Stdio::piped());
+    let (mut run, _input) = Started::from_command(command);
+    run.until(|object| object["event"] == "InterviewStarted");
+    run.signal("STOP");
+    let mut client = Client::new(&scratch, "release.dot", vec![accept("Y")]);
+    let answer = json!({"name": "answer", "arguments": {"run": "hangs", "gate": "ask", "choice": "N"}});
+    let answer = client.begin("tools/call", answer);
+    // The answer is not acknowledged yet: `wait` would not accept its response here.
+    let report = client.report("pipeline_release", json!({"version": "2"}));
+    assert_eq!(report["status"], "success");
+    run.signal("CONT");
+    let answered = client.wait(answer).unwrap();
+    let text = answered["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains("\"answered\": true"), "{text}");
+    client.end();
+    run.end().exits(0);
+}
+
+#[test]
+fn runs_are_traced() {
+    let (scratch, collector) = (release(), Collector::start().unwrap());
+    let command = traced(
+        scratch.command(&["mcp", "serve", "release.dot"]),
+        &collector.endpoint(),
+    );
+    let mut client = Client::start(command, vec![accept("Y")]);
+    client.report("pipeline_release", json!({"version": "1"}));
+    client.end();
+    let spans = collector.spans();
+    for name in ["invoke_workflow release", "stage build"] {
+        assert!(spans.iter().any(|span| span.name == name), "{name}: {spans:#?}");
+    }
 }
 
 #[test]

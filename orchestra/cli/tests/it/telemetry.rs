@@ -20,7 +20,7 @@ use serde_json::json;
 const MOST: Duration = Duration::from_secs(1);
 
 /// Returns a command that exports to a collector.
-fn traced(mut command: Command, endpoint: &str) -> Command {
+pub(crate) fn traced(mut command: Command, endpoint: &str) -> Command {
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("OTEL_")) {
         command.env_remove(name);
     }

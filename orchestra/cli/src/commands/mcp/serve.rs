@@ -1,28 +1,29 @@
 //! `mcp serve`: pipelines as tools of the Model Context Protocol. Runs are ordinary run folders.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use orchestra_engine::{
-    Answer, AnsweredBy, Begin, ControlClient, Engine, Entry, OfflineError, Question, ResumeSettings,
-    RunFailure, RunFolder, RunHandle, RunResult, RunStatus, SharedInterviewer, StartSettings,
-    UnansweredQuestions,
+    Answer, AnsweredBy, Begin, ControlClient, Engine, Entry, OfflineError, PausedRun, Question,
+    ResumeSettings, RunFailure, RunFolder, RunHandle, RunId, RunResult, RunStatus, SharedInterviewer,
+    StartError, StartSettings,
 };
 use orchestra_graph::{Contract, Pipeline, SharedPipeline};
 use orchestra_mcp::{Answered, HostFuture, PipelineHost, PipelineTool};
-use orchestra_sessions::RunFilter;
+use orchestra_sessions::{RunFilter, SessionStatus};
 use serde_json::{Map, Value, json};
 
 use crate::args::McpServeArgs;
 use crate::commands::control::paused_run;
 use crate::commands::run::{find_agents, valid_pipeline};
+use crate::commands::served::ServedPipelines;
 use crate::error::{CliError, Exit};
-use crate::project::agents::ProjectAgents;
-use crate::project::pipelines::{Pipelines, run_transforms};
+use crate::project::pipelines::Pipelines;
 use crate::runs::Runs;
 use crate::runs::errors::start_error;
 use crate::runs::runtime::runtime;
-use crate::runs::session::engine_builder;
 use crate::runs::stopped::StoppedRun;
+use crate::runs::telemetry::{RunTelemetry, run_folders};
 use crate::terminal::Terminal;
 
 /// Number of runs that `run_status` lists.
@@ -38,20 +39,35 @@ pub(crate) fn serve(
     pipelines: &Pipelines,
     terminal: &Terminal,
 ) -> Result<Exit, CliError> {
+    // Standard output belongs to the protocol, so only errors are printed, and end the command. The errors of a run are
+    // reported to the client.
+    let quiet = Terminal {
+        quiet: true,
+        ..*terminal
+    };
+    let project = ServedPipelines {
+        pipelines: pipelines.clone(),
+        runs: Runs::new(&args.runs, program),
+        config: args.config.clone(),
+        terminal: quiet,
+        secrets: Vec::new(),
+    };
     let mut served: Vec<Served> = Vec::new();
     for file in &args.files {
         let loaded = pipelines.load_to_run(file, &args.lints)?;
-        // Standard output belongs to the protocol, so only errors are printed, and end the command.
-        let quiet = Terminal {
-            quiet: true,
-            ..*terminal
-        };
-        let Some(pipeline) = valid_pipeline(&loaded, file, &quiet) else {
+        let pipeline = valid_pipeline(&loaded, file, &quiet);
+        let (Some(pipeline), Some(entry)) = (pipeline, project.entry(file, &loaded)) else {
             return Ok(Exit::Invalid);
         };
-        let compiled = pipelines.entry(file).and_then(Entry::configuration);
         let config = args.config.as_deref();
-        let agents = find_agents(config, &pipeline, Some(&loaded), compiled, None, &quiet)?;
+        find_agents(
+            config,
+            &pipeline,
+            Some(&loaded),
+            entry.configuration(),
+            None,
+            &quiet,
+        )?;
         let tool = tool(&pipeline);
         if let Some(other) = served.iter().find(|other| other.tool.name == tool.name) {
             let message = format!(
@@ -61,22 +77,19 @@ pub(crate) fn serve(
             );
             return Err(CliError::usage("same_name", message).help("give their graphs different names"));
         }
-        let entry = match pipelines.entry(file) {
-            Some(entry) => entry.clone(),
-            None => Entry::loaded(file, pipeline, run_transforms()),
-        };
-        served.push(Served { tool, entry, agents });
+        served.push(Served { tool, entry });
     }
     let names: Vec<&str> = served.iter().map(|served| served.tool.name.as_str()).collect();
     terminal.progress(&format!(
         "serving {} on standard input and output",
         names.join(", ")
     ));
-    let host = Host {
+    let telemetry = RunTelemetry::from_environment(terminal);
+    let host = Host(Arc::new(Shared {
         served,
-        runs: Runs::new(&args.runs, program),
-        terminal: *terminal,
-    };
+        project,
+        telemetry: telemetry.clone(),
+    }));
     let runtime = runtime()?;
     let ended = runtime.block_on(orchestra_mcp::serve_pipelines(
         host,
@@ -84,24 +97,28 @@ pub(crate) fn serve(
         std::io::stdout(),
     ));
     runtime.shutdown_background();
+    telemetry.finish(terminal);
     match ended {
         Ok(()) => Ok(Exit::Ok),
         Err(error) => Err(CliError::usage("mcp_serve", error.to_string()).exit(Exit::RunFailed)),
     }
 }
 
-/// A pipeline, and what runs it.
+/// A pipeline as a tool.
 struct Served {
     tool: PipelineTool,
     entry: Entry,
-    agents: Option<ProjectAgents>,
 }
 
-struct Host {
+/// The pipelines that are served and their runs. Its methods read files, so that [`Host`] calls them on other threads.
+struct Shared {
     served: Vec<Served>,
-    runs: Runs,
-    terminal: Terminal,
+    project: ServedPipelines,
+    telemetry: RunTelemetry,
 }
+
+/// The host of the pipelines. The runtime that executes the runs never waits for a file or another process.
+struct Host(Arc<Shared>);
 
 /// Returns a pipeline as a tool.
 fn tool(pipeline: &SharedPipeline) -> PipelineTool {
@@ -144,21 +161,31 @@ fn message(error: CliError) -> String {
     }
 }
 
-impl Host {
-    fn engine(&self, served: &Served, interviewer: SharedInterviewer) -> Result<Engine, String> {
-        let pipeline = served.entry.pipeline();
-        let builder = engine_builder(pipeline, served.agents.as_ref(), None, &self.runs, &self.terminal);
-        let builder = builder.map_err(message)?.interviewer(interviewer);
-        builder.build().map_err(|error| error.to_string())
+impl Shared {
+    /// Creates the engine of a run that is about to start, or to be resumed.
+    fn engine(&self, entry: &Entry, begin: &Begin, interviewer: SharedInterviewer) -> Result<Engine, String> {
+        let engine = self.project.engine(entry, None).map_err(message)?;
+        let engine = engine.with_default_interviewer(interviewer);
+        Ok(self.telemetry.observe(engine, run_folders(begin)))
     }
 
-    /// Returns the folder of a run by its id.
+    /// Returns the folder of a run by its id. A client names runs of this folder, and no other folders.
     fn folder(&self, run: &str) -> Result<PathBuf, String> {
-        // A client names runs of this folder, and no other folders.
-        if run.contains(['/', '\\']) || run.starts_with('.') {
-            return Err(format!("`{run}` is not the id of a run"));
+        let shown = run.escape_debug();
+        let id = RunId::new(run)
+            .map_err(|_| format!("`{shown}` is not the id of a run; `run_status` lists the latest runs"))?;
+        let folder = self.project.runs.dir().join(&*id);
+        if !RunFolder::is_one(&folder) {
+            return Err(format!(
+                "there is no run `{shown}`; `run_status` lists the latest runs"
+            ));
         }
-        self.runs.find(run).map_err(message)
+        std::path::absolute(&folder).map_err(|error| error.to_string())
+    }
+
+    /// Opens a run by its id.
+    fn open(&self, run: &str) -> Result<RunFolder, String> {
+        RunFolder::open(self.folder(run)?).map_err(|error| error.to_string())
     }
 
     /// Returns the pipeline of a run, if it is served here.
@@ -176,20 +203,28 @@ impl Host {
         })
     }
 
-    async fn begin(
-        &self,
-        served: &Served,
-        begin: Begin,
-        interviewer: SharedInterviewer,
-    ) -> Result<RunHandle, String> {
-        let engine = self.engine(served, interviewer)?;
-        let folder = begin.folder().map(PathBuf::from);
-        let begun = served.entry.begin(&engine, begin).await;
-        begun.map_err(|error| message(start_error(&error, &self.runs, folder.as_deref())))
+    /// Returns the pipeline of a tool that takes these inputs.
+    fn served_with(&self, tool: &str, inputs: &Map<String, Value>) -> Result<&Served, String> {
+        let served = self.served.iter().find(|served| served.tool.name == tool);
+        let served = served.ok_or_else(|| format!("there is no pipeline `{tool}`"))?;
+        let contract = Contract::from_pipeline(served.entry.pipeline());
+        let unknown = inputs.keys().find(|key| {
+            !contract.inputs().is_empty() && !contract.inputs().iter().any(|field| field.key == **key)
+        });
+        if let Some(key) = unknown {
+            let names = contract.inputs().iter().map(|field| format!("`{}`", field.key));
+            let names: Vec<String> = names.collect();
+            return Err(format!(
+                "unknown input `{key}`; the inputs are {}",
+                names.join(", ")
+            ));
+        }
+        Ok(served)
     }
 
     /// Returns the question of a gate, and how to answer it.
     fn question(&self, run: &str, question: &Question) -> Value {
+        let runs = &self.project.runs;
         let choices: Vec<Value> = question
             .options
             .iter()
@@ -201,8 +236,8 @@ impl Host {
             None => ("TEXT", "the text of the answer"),
         };
         let command = |verb: &str, options: &[&str]| {
-            let folder = std::path::absolute(self.runs.dir().join(run)).unwrap_or_default();
-            self.runs.command(verb, &folder, options)
+            let folder = std::path::absolute(runs.dir().join(run)).unwrap_or_default();
+            runs.command(verb, &folder, options)
         };
         json!({
             "gate": gate, "text": question.text, "choices": choices,
@@ -215,10 +250,11 @@ impl Host {
     }
 
     fn list(&self) -> Result<Value, String> {
-        if !self.runs.dir().is_dir() {
+        let runs = &self.project.runs;
+        if !runs.dir().is_dir() {
             return Ok(json!({"runs": []}));
         }
-        let index = self.runs.index().map_err(message)?;
+        let index = runs.index().map_err(message)?;
         let filter = RunFilter::all().limit(MAX_LISTED);
         let listed = index.list(&filter).map_err(|error| error.to_string())?;
         let runs = listed.into_iter().map(|session| {
@@ -229,32 +265,66 @@ impl Host {
     }
 
     fn state(&self, run: &str) -> Result<Value, String> {
-        let folder = self.folder(run)?;
-        let folder = RunFolder::open(&folder).map_err(|error| error.to_string())?;
-        let manifest = folder.manifest();
-        let id = manifest.run.to_string();
-        let owner = folder.owner().map_err(|error| error.to_string())?;
-        let checkpoint = folder.checkpoint().map_err(|error| error.to_string())?;
-        let status = match (&owner, checkpoint) {
-            (Some(_), _) => "running".to_owned(),
-            (None, Some(checkpoint)) => checkpoint.status.clone(),
-            (None, None) => "interrupted".to_owned(),
-        };
-        let mut waiting = UnansweredQuestions::default();
-        let read = folder.each_event(|line| waiting.apply_line(line));
-        read.map_err(|error| error.to_string())?;
-        let questions: Vec<Value> = waiting
+        let id = self.open(run)?.manifest().run.clone();
+        let index = self.project.runs.index().map_err(message)?;
+        let session = index.run(&id).map_err(|error| error.to_string())?;
+        let session = index.with_present_status(session);
+        let has_ended = matches!(
+            session.status,
+            SessionStatus::Success | SessionStatus::Fail | SessionStatus::Cancelled
+        );
+        let questions: Vec<Value> = session
+            .unanswered
             .iter()
-            .filter(|_| !matches!(status.as_str(), "success" | "fail" | "cancelled"))
+            .filter(|_| !has_ended)
             .map(|open| self.question(&id, &open.question))
             .collect();
-        Ok(json!({"run": id, "pipeline": manifest.name, "status": status, "questions": questions}))
+        Ok(json!({
+            "run": id, "pipeline": session.name, "status": session.status.word(), "questions": questions,
+        }))
+    }
+
+    /// Answers the question of a gate. Returns the run if no process executes it.
+    fn answer(&self, run: &str, gate: &str, answer: &Answer) -> Result<Option<PausedRun>, String> {
+        let opened = self.open(run)?;
+        self.served_of(&opened)?;
+        if opened.owner().map_err(|error| error.to_string())?.is_some() {
+            let client = ControlClient::open(opened.path()).map_err(|error| error.to_string())?;
+            let sent = client.answer(gate, answer.clone());
+            return sent.map(|()| None).map_err(|error| error.to_string());
+        }
+        let paused = paused_run(&opened);
+        paused
+            .map(Some)
+            .map_err(|error| self.start_error(&error, Some(opened.path())))
+    }
+
+    fn start_error(&self, error: &StartError, folder: Option<&Path>) -> String {
+        message(start_error(error, &self.project.runs, folder))
+    }
+}
+
+impl Host {
+    /// Does what may wait for a file, or for another process, on a thread of its own.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Shared) -> Result<T, String> + Send + 'static,
+    ) -> Result<T, String> {
+        let shared = self.0.clone();
+        let done = tokio::task::spawn_blocking(move || work(&shared)).await;
+        done.map_err(|error| error.to_string())?
+    }
+
+    async fn begin(&self, entry: &Entry, engine: &Engine, begin: Begin) -> Result<RunHandle, String> {
+        let folder = begin.folder().map(PathBuf::from);
+        let begun = entry.begin(engine, begin).await;
+        begun.map_err(|error| self.0.start_error(&error, folder.as_deref()))
     }
 }
 
 impl PipelineHost for Host {
     fn pipelines(&self) -> Vec<PipelineTool> {
-        self.served.iter().map(|served| served.tool.clone()).collect()
+        self.0.served.iter().map(|served| served.tool.clone()).collect()
     }
 
     fn start<'a>(
@@ -264,63 +334,56 @@ impl PipelineHost for Host {
         interviewer: SharedInterviewer,
     ) -> HostFuture<'a, RunHandle> {
         Box::pin(async move {
-            let served = self.served.iter().find(|served| served.tool.name == tool);
-            let served = served.ok_or_else(|| format!("there is no pipeline `{tool}`"))?;
-            let contract = Contract::from_pipeline(served.entry.pipeline());
-            let unknown = inputs.keys().find(|key| {
-                !contract.inputs().is_empty() && !contract.inputs().iter().any(|field| field.key == **key)
-            });
-            if let Some(key) = unknown {
-                let names = contract.inputs().iter().map(|field| format!("`{}`", field.key));
-                let names: Vec<String> = names.collect();
-                return Err(format!(
-                    "unknown input `{key}`; the inputs are {}",
-                    names.join(", ")
-                ));
-            }
-            let settings = StartSettings {
-                params: inputs.into_iter().collect(),
-                ..StartSettings::default()
+            let tool = tool.to_owned();
+            let prepare = move |shared: &Shared| {
+                let entry = shared.served_with(&tool, &inputs)?.entry.clone();
+                let begin = Begin::Start(StartSettings {
+                    params: inputs.into_iter().collect(),
+                    ..StartSettings::default()
+                });
+                let engine = shared.engine(&entry, &begin, interviewer)?;
+                Ok((entry, engine, begin))
             };
-            self.begin(served, Begin::Start(settings), interviewer).await
+            let (entry, engine, begin) = self.blocking(prepare).await?;
+            self.begin(&entry, &engine, begin).await
         })
     }
 
     fn resume<'a>(&'a self, run: &'a str, interviewer: SharedInterviewer) -> HostFuture<'a, RunHandle> {
         Box::pin(async move {
-            let folder = self.folder(run)?;
-            let opened = RunFolder::open(&folder).map_err(|error| error.to_string())?;
-            let served = self.served_of(&opened)?;
-            let begin = Begin::Resume {
-                folder,
-                settings: ResumeSettings::default(),
-                take_over: false,
-                retry: false,
+            let run = run.to_owned();
+            let prepare = move |shared: &Shared| {
+                let opened = shared.open(&run)?;
+                let entry = shared.served_of(&opened)?.entry.clone();
+                let begin = Begin::Resume {
+                    folder: opened.path().to_owned(),
+                    settings: ResumeSettings::default(),
+                    take_over: false,
+                    retry: false,
+                };
+                let engine = shared.engine(&entry, &begin, interviewer)?;
+                Ok((entry, engine, begin))
             };
-            self.begin(served, begin, interviewer).await
+            let (entry, engine, begin) = self.blocking(prepare).await?;
+            self.begin(&entry, &engine, begin).await
         })
     }
 
     fn answer<'a>(&'a self, run: &'a str, gate: &'a str, choice: &'a str) -> HostFuture<'a, Answered> {
         Box::pin(async move {
-            let folder = self.folder(run)?;
-            let opened = RunFolder::open(&folder).map_err(|error| error.to_string())?;
-            self.served_of(&opened)?;
             // The client says that a person has decided; nobody here has seen the person.
             let answer = Answer::choice(choice).by(AnsweredBy::Prepared);
-            if opened.owner().map_err(|error| error.to_string())?.is_some() {
-                let sent = ControlClient::open(&folder).and_then(|client| client.answer(gate, answer));
-                return sent
-                    .map(|()| Answered::Elsewhere)
-                    .map_err(|error| error.to_string());
-            }
-            let paused = paused_run(&opened)
-                .map_err(|error| message(start_error(&error, &self.runs, Some(&folder))))?;
+            let sent = (run.to_owned(), gate.to_owned(), answer.clone());
+            let send = move |shared: &Shared| shared.answer(&sent.0, &sent.1, &sent.2);
+            let Some(paused) = self.blocking(send).await? else {
+                return Ok(Answered::Elsewhere);
+            };
             match paused.answer(gate, answer).await {
                 Ok(result) if result.status == RunStatus::Paused => Ok(Answered::Paused),
                 Ok(result) => Ok(Answered::Ended(Box::new(result))),
                 Err(OfflineError::Start(error)) => {
-                    Err(message(start_error(&error, &self.runs, Some(&folder))))
+                    let folder = self.0.folder(run).ok();
+                    Err(self.0.start_error(&error, folder.as_deref()))
                 }
                 Err(error) => Err(error.to_string()),
             }
@@ -328,37 +391,49 @@ impl PipelineHost for Host {
     }
 
     fn status<'a>(&'a self, run: Option<&'a str>) -> HostFuture<'a, Value> {
-        Box::pin(async move { run.map_or_else(|| self.list(), |run| self.state(run)) })
+        let run = run.map(str::to_owned);
+        Box::pin(self.blocking(move |shared| match run {
+            Some(run) => shared.state(&run),
+            None => shared.list(),
+        }))
     }
 
-    fn report(&self, result: &RunResult) -> Value {
-        let run = result.run_id.to_string();
-        let stopped = StoppedRun::in_folder(&self.runs, result.run_dir.as_deref());
-        let mut report = Map::new();
-        report.insert("run".to_owned(), run.as_str().into());
-        report.insert("status".to_owned(), result.status.word().into());
-        if let Some(failure) = &result.failure {
-            report.insert("reason".to_owned(), failure.to_string().into());
-        }
-        if let Some(RunFailure::WaitsForHuman { node, .. }) = &result.failure {
-            let question = stopped.pending_question(node);
-            let question = question.map(|question| self.question(&run, &question));
-            report.insert("question".to_owned(), question.unwrap_or_default());
-        } else if result.status == RunStatus::Paused {
-            report.insert("resume".to_owned(), stopped.resume().into());
-        }
-        let response: String = result
-            .context
-            .text("last_response")
-            .chars()
-            .take(MAX_TEXT)
-            .collect();
-        report.insert("last_response".to_owned(), response.into());
-        let path: Vec<&str> = result.path.iter().collect();
-        report.insert("path".to_owned(), path.into());
-        let folder = result.run_dir.as_deref();
-        let folder = folder.map(|folder| self.runs.display_path(folder));
-        report.insert("run_folder".to_owned(), folder.into());
-        Value::Object(report)
+    fn report<'a>(&'a self, result: &'a RunResult) -> HostFuture<'a, Value> {
+        Box::pin(async move {
+            let run = result.run_id.to_string();
+            let runs = &self.0.project.runs;
+            let mut report = Map::new();
+            report.insert("run".to_owned(), run.as_str().into());
+            report.insert("status".to_owned(), result.status.word().into());
+            if let Some(failure) = &result.failure {
+                report.insert("reason".to_owned(), failure.to_string().into());
+            }
+            if let Some(RunFailure::WaitsForHuman { node, .. }) = &result.failure {
+                let (node, folder) = (node.to_string(), result.run_dir.clone());
+                let question = move |shared: &Shared| {
+                    let stopped = StoppedRun::in_folder(&shared.project.runs, folder.as_deref());
+                    let question = stopped.pending_question(&node);
+                    Ok(question.map(|question| shared.question(&run, &question)))
+                };
+                let question = self.blocking(question).await?;
+                report.insert("question".to_owned(), question.unwrap_or_default());
+            } else if result.status == RunStatus::Paused {
+                let stopped = StoppedRun::in_folder(runs, result.run_dir.as_deref());
+                report.insert("resume".to_owned(), stopped.resume().into());
+            }
+            let response: String = result
+                .context
+                .text("last_response")
+                .chars()
+                .take(MAX_TEXT)
+                .collect();
+            report.insert("last_response".to_owned(), response.into());
+            let path: Vec<&str> = result.path.iter().collect();
+            report.insert("path".to_owned(), path.into());
+            let folder = result.run_dir.as_deref();
+            let folder = folder.map(|folder| runs.display_path(folder));
+            report.insert("run_folder".to_owned(), folder.into());
+            Ok(Value::Object(report))
+        })
     }
 }
