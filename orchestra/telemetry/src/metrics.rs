@@ -63,6 +63,9 @@ impl Metrics {
         if applied.waiting != 0 {
             self.waiting.add(applied.waiting, &[]);
         }
+        if applied.is_copied {
+            return;
+        }
         let status = match &event.kind {
             EventKind::PipelineCompleted { .. } => "success",
             EventKind::PipelineFailed { .. } => "fail",

@@ -9,7 +9,8 @@ use std::time::Duration;
 use opentelemetry::trace::{SpanId, TraceId};
 use opentelemetry_sdk::trace::SpanData;
 use orchestra_engine::{
-    AttemptEnd, AttemptResult, EventKind, ModelCall, RunEvent, RunId, RunSummary, StageRef, Timestamp,
+    AttemptEnd, AttemptResult, EventKind, ModelCall, ReplayedFrom, RunEvent, RunId, RunSummary, StageRef,
+    Timestamp,
 };
 
 use crate::conventions as names;
@@ -33,7 +34,10 @@ pub(crate) struct RunTrace {
     started: Option<Timestamp>,
     has_ended: bool,
     restart: u32,
-    replayed_from: Option<String>,
+    /// The checkpoint of another run from which this one started, if it is known.
+    origin: Option<ReplayedFrom>,
+    /// `true` while the events are those of the other run, whose spans that run has exported.
+    copied: bool,
     /// The attempts in progress by their keys.
     attempts: BTreeMap<String, Attempt>,
     /// The open gates by branch and node.
@@ -79,7 +83,8 @@ impl RunTrace {
             started: None,
             has_ended: false,
             restart: 0,
-            replayed_from: None,
+            origin: None,
+            copied: false,
             attempts: BTreeMap::new(),
             gates: BTreeMap::new(),
         }
@@ -95,8 +100,22 @@ impl RunTrace {
         &self.name
     }
 
+    /// Sets the checkpoint of another run from which this one started. The events up to that checkpoint are copies.
+    pub(crate) fn set_origin(&mut self, origin: ReplayedFrom) {
+        self.origin = Some(origin);
+        self.copied = true;
+    }
+
+    /// Returns `true` if the next event is a copy of one of the run that this one replays, unless it begins the replay.
+    pub(crate) fn is_copied(&self) -> bool {
+        self.copied
+    }
+
     /// Returns the number of questions that wait for an answer.
     pub(crate) fn waiting(&self) -> usize {
+        if self.copied {
+            return 0;
+        }
         let is_open = |(branch, node): &&Place| {
             let key = self.attempt_at(node, branch.as_deref());
             let attempt = key.and_then(|key| self.attempts.get(key));
@@ -155,28 +174,31 @@ impl RunTrace {
         latest.map(|(key, _)| key)
     }
 
-    /// Applies an event. Adds the spans that it ends to `ended`. Returns `false` if it was applied before.
+    /// Applies an event. Adds the spans that it ends to `ended`, unless it is a copy. Returns `false` if it was applied
+    /// before.
     pub(crate) fn apply(&mut self, event: &RunEvent, ended: &mut Vec<SpanData>) -> bool {
         let stopped = self.summary.updated;
         if !self.summary.apply(event) {
             return false;
         }
+        let (is_copied, before) = (self.copied, ended.len());
         let time = event.time;
         match &event.kind {
             EventKind::PipelineStarted { name, .. } => {
                 self.name.clone_from(name);
                 self.started = Some(time);
             }
+            // A replay that is resumed names the other run again.
             EventKind::PipelineResumed {
-                replayed_from,
-                checkpoint,
+                replayed_from: Some(_),
                 ..
-            } => self.resume(
-                time,
-                stopped,
-                replayed_from.as_ref().map(|run| (&**run, &**checkpoint)),
-            ),
-            EventKind::StageStarted { stage, repeat, .. } => self.start_stage(time, stage, *repeat),
+            } if self.copied || self.origin.is_none() => self.begin_replay(time),
+            EventKind::PipelineResumed { .. } => self.resume(time, stopped),
+            EventKind::StageStarted {
+                stage,
+                repeat,
+                replay,
+            } => self.start_stage(time, stage, *repeat || *replay),
             EventKind::ModelCallCompleted { node, branch, call } => {
                 self.call_model(event, (node, branch.as_deref()), call, ended);
             }
@@ -246,18 +268,27 @@ impl RunTrace {
                 }
             }
         }
+        if is_copied {
+            ended.truncate(before);
+        }
         true
     }
 
-    fn resume(&mut self, time: Timestamp, stopped: Option<Timestamp>, replayed: Option<(&str, &str)>) {
-        if let Some((run, checkpoint)) = replayed {
-            // The events before were copied from the other run, which has spans of them.
-            self.attempts.clear();
-            self.gates.clear();
-            self.started = Some(time);
-            self.replayed_from = Some(format!("{run} at {checkpoint}"));
-            return;
+    /// Begins the trace of a replay. What was in progress at the checkpoint begins here.
+    fn begin_replay(&mut self, time: Timestamp) {
+        self.copied = false;
+        self.started = Some(time);
+        self.gates.clear();
+        self.attempts.retain(|_, attempt| attempt.cancelled.is_none());
+        for attempt in self.attempts.values_mut() {
+            attempt.started = time;
+            attempt.interrupted.clear();
+            attempt.agent = None;
+            attempt.tools.clear();
         }
+    }
+
+    fn resume(&mut self, time: Timestamp, stopped: Option<Timestamp>) {
         if std::mem::take(&mut self.has_ended) {
             self.spans.segment += 1;
             self.started = Some(time);
@@ -274,9 +305,10 @@ impl RunTrace {
         }
     }
 
-    fn start_stage(&mut self, time: Timestamp, stage: &StageRef, repeat: bool) {
+    /// Starts an attempt. `again` is `true` if it may have started before.
+    fn start_stage(&mut self, time: Timestamp, stage: &StageRef, again: bool) {
         let key = self.key(stage);
-        if repeat && let Some(attempt) = self.attempts.get_mut(&key) {
+        if again && let Some(attempt) = self.attempts.get_mut(&key) {
             attempt.interrupted.extend(attempt.cancelled.take());
             return;
         }
@@ -529,10 +561,11 @@ impl RunTrace {
         .with(names::OPERATION, names::INVOKE_WORKFLOW)
         .text(names::AGENT_NAME, &*self.name)
         .text(names::RUN_ID, &*self.spans.run)
-        .text(names::RUN_STATUS, self.summary.phase.word())
-        .text(names::REPLAYED_FROM, self.replayed_from.as_deref());
-        if let Some(replayed) = &self.summary.replayed_from {
-            span = span.link(trace_id(&replayed.run), span_id(&replayed.run, 0, "run", ""));
+        .text(names::RUN_STATUS, self.summary.phase.word());
+        if let Some(ReplayedFrom { run, checkpoint }) = &self.origin {
+            span = span
+                .with(names::REPLAYED_FROM, format!("{run} at {checkpoint}"))
+                .link(trace_id(run), span_id(run, 0, "run", ""));
         }
         let span = match failure {
             Some(reason) => span

@@ -132,7 +132,8 @@ impl Telemetry {
     }
 
     /// Returns an engine whose runs are observed, like [`observe`](Telemetry::observe), for runs whose folders may be
-    /// outside of the runs folder of the engine. If a run is resumed, its earlier events are read from its folder.
+    /// outside of the runs folder of the engine. If a run is resumed, its earlier events are read from its folder. If it
+    /// is a replay, its folder tells from which run, whose spans are not exported again.
     #[must_use]
     pub fn observe_in(&self, engine: &Engine, run_folders: impl IntoIterator<Item = PathBuf>) -> Engine {
         let runs_dir = engine.runs_dir().map(Path::to_owned);

@@ -32,6 +32,8 @@ pub(crate) struct Applied {
     pub(crate) waiting: i64,
     /// By how much the number of runs in progress changed.
     pub(crate) active: i64,
+    /// `true` if the event is a copy of one of another run, which was counted there.
+    pub(crate) is_copied: bool,
 }
 
 impl Traces {
@@ -52,6 +54,7 @@ impl Traces {
         }
         let followed = self.runs.get_mut(&event.run)?;
         let mut ended = Vec::new();
+        let is_copied = followed.trace.is_copied();
         let before = if is_new { 0 } else { followed.trace.waiting() };
         if !followed.trace.apply(event, &mut ended) {
             return None;
@@ -69,6 +72,7 @@ impl Traces {
             ended,
             waiting: difference(before, after),
             active: i64::from(is_new) - i64::from(stopped),
+            is_copied,
         };
         if stopped {
             // If it is resumed, its events are read again.
@@ -99,6 +103,9 @@ impl Traces {
         let mut trace = RunTrace::new(run.clone(), span, self.contents);
         if let Some(folder) = &folder {
             trace.set_name(&folder.manifest().name);
+            if let Some(origin) = &folder.manifest().replayed_from {
+                trace.set_origin(origin.clone());
+            }
             if event.seq > 1 {
                 let mut exported = Vec::new();
                 // Without the earlier events, only the spans of this process have the right times and parents.

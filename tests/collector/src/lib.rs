@@ -36,6 +36,8 @@ pub struct Span {
     pub attributes: BTreeMap<String, String>,
     /// The names of its events.
     pub events: Vec<String>,
+    /// The ids of the spans to which it has links.
+    pub links: Vec<String>,
     /// The description of its failure; `None` if it did not fail.
     pub failure: Option<String>,
     /// The service that sent it.
@@ -198,6 +200,7 @@ impl Received {
                     end: span.end_time_unix_nano,
                     attributes: texts(&span.attributes),
                     events: span.events.into_iter().map(|event| event.name).collect(),
+                    links: span.links.iter().map(|link| hex(&link.span_id)).collect(),
                     failure: span
                         .status
                         .filter(|status| status.code == 2)

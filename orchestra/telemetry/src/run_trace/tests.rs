@@ -208,3 +208,44 @@ fn an_event_that_was_applied_before_has_no_spans() {
     assert!(!run.trace.apply(&event(2, COMPLETED), &mut run.ended));
     assert_eq!(run.names(), ["invoke_workflow release"]);
 }
+
+#[test]
+fn the_copied_events_of_a_replay_have_no_spans_and_no_open_questions() {
+    let question = r#""event":"InterviewStarted","node":"ask",
+        "question":{"id":"ask#1/1","node":"ask","text":"Ship?","kind":"single_select","options":[]}"#;
+    let replayed = r#","replayed_from":"cp_000001 of run weekly""#;
+    let mut run = Written::new();
+    run.trace.set_origin(ReplayedFrom {
+        run: "weekly".to_owned(),
+        checkpoint: "cp_000001".to_owned(),
+    });
+    run.on(STARTED)
+        .on(&stage("StageStarted", "build", 0, ""))
+        .on(&stage("StageCompleted", "build", 0, SUCCESS))
+        .on(&stage("StageStarted", "ask", 1, ""))
+        .on(question);
+    assert_eq!((run.trace.waiting(), run.names()), (0, Vec::new()));
+    run.on(&format!("{RESUMED}{replayed}"))
+        .on(&stage("StageStarted", "ask", 1, r#","replay":true"#))
+        .on(question);
+    assert_eq!(run.trace.waiting(), 1);
+    // The run pauses, and its next process names the other run again.
+    run.on(PAUSED)
+        .on(&format!("{RESUMED}{replayed}"))
+        .on(&stage("StageStarted", "ask", 1, r#","replay":true"#))
+        .on(&stage("StageCompleted", "ask", 1, SUCCESS))
+        .on(COMPLETED);
+    assert_eq!(run.names(), ["stage ask", "invoke_workflow release"]);
+    let root = run.span("invoke_workflow release");
+    for name in ["stage ask", "invoke_workflow release"] {
+        assert_eq!(
+            run.span(name).start_time,
+            moment(event(6, STARTED).time),
+            "{name}"
+        );
+    }
+    assert_eq!(run.span("stage ask").events.len(), 1);
+    assert_eq!(get(root, names::REPLAYED_FROM), "weekly at cp_000001");
+    let weekly = RunId::new("weekly").unwrap();
+    assert_eq!(root.links[0].span_context.trace_id(), trace_id(&weekly));
+}
