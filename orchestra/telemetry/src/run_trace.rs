@@ -4,6 +4,7 @@
 mod tests;
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::time::Duration;
 
 use opentelemetry::trace::{SpanId, TraceId};
@@ -140,29 +141,21 @@ impl RunTrace {
     }
 
     /// Returns the key of an attempt, as [`StageContext::attempt_key`](orchestra_engine::StageContext::attempt_key).
-    fn key(&self, stage: &StageRef) -> String {
+    fn key(&self, attempt: &impl Display) -> String {
         match self.restart {
-            0 => stage.to_string(),
-            restart => format!("restart-{restart}/{stage}"),
+            0 => attempt.to_string(),
+            restart => format!("restart-{restart}/{attempt}"),
         }
     }
 
     /// Returns the span to which a stage belongs: that of the fan-out if it is in a branch, else that of the run.
     fn parent_of_stage(&self, stage: &StageRef) -> SpanId {
-        let fan_out = stage.branch.as_deref().and_then(|branch| branch.rsplit_once(':'));
-        let fan_out = fan_out.and_then(|(fan_out, _)| {
-            let prefix = format!("{fan_out}/");
-            let bare = |key: &str| match self.restart {
-                0 => key.starts_with(&prefix),
-                restart => key
-                    .strip_prefix(&format!("restart-{restart}/"))
-                    .is_some_and(|key| key.starts_with(&prefix)),
-            };
-            self.attempts
-                .iter()
-                .find(|(key, attempt)| bare(key) && attempt.stage.branch != stage.branch)
-        });
-        fan_out.map_or_else(|| self.spans.root_span(), |(key, _)| self.spans.stage_span(key))
+        let fan_out = stage.branch.as_deref().and_then(fan_out_of);
+        let key = fan_out.map(|fan_out| self.key(&fan_out));
+        match key.filter(|key| self.attempts.contains_key(key)) {
+            Some(key) => self.spans.stage_span(&key),
+            None => self.spans.root_span(),
+        }
     }
 
     /// Returns the attempt in progress at a node.
@@ -578,6 +571,18 @@ impl RunTrace {
         };
         ended.push(span.end());
     }
+}
+
+/// Returns the name of the attempt of a fan-out to which a branch belongs. The branches `a#1:left/fan#2:b` and
+/// `a#1:left/fan#2.3:b` belong to the first and third attempt of `a#1:left/fan#2`.
+fn fan_out_of(branch: &str) -> Option<String> {
+    let (fan_out, _) = branch.rsplit_once(':')?;
+    let (visit, attempt) = match fan_out.rsplit_once('.') {
+        // The steps before may have attempts too.
+        Some((visit, attempt)) if !attempt.contains('/') => (visit, attempt),
+        _ => (fan_out, "1"),
+    };
+    Some(format!("{visit}/{attempt}"))
 }
 
 /// Returns the time this long before another one.

@@ -249,3 +249,48 @@ fn the_copied_events_of_a_replay_have_no_spans_and_no_open_questions() {
     let weekly = RunId::new("weekly").unwrap();
     assert_eq!(root.links[0].span_context.trace_id(), trace_id(&weekly));
 }
+
+#[test]
+fn a_branch_belongs_to_the_attempt_of_its_fan_out_also_after_a_retry_and_a_restart() {
+    let failed = r#","error":"one failed","category":"retryable","will_retry":true,"duration_ms":1000"#;
+    let attempt = |event: &str, node: &str, branch: &str, attempt: u32, more: &str| {
+        let branch = match branch {
+            "" => String::new(),
+            branch => format!(r#","branch":"{branch}""#),
+        };
+        format!(r#""event":"{event}","node":"{node}","index":0,"visit":1,"attempt":{attempt}{branch}{more}"#)
+    };
+    let mut run = Written::new();
+    run.on(STARTED)
+        .on(r#""event":"PipelineRestarted","from":"test","to":"start","restart":1"#)
+        .on(&attempt("StageStarted", "fan", "", 1, ""))
+        .on(&attempt("StageFailed", "fan", "", 1, failed))
+        .on(&attempt("StageStarted", "fan", "", 2, ""));
+    for (branch, node) in [("fan#1.2:left", "left"), ("fan#1.2:inner", "inner")] {
+        run.on(&attempt("StageStarted", node, branch, 1, ""));
+    }
+    // The branches of a fan-out within the branch `fan#1.2:inner`: in its first attempt, and in its third one.
+    let (first, third) = ("fan#1.2:inner/inner#1:one", "fan#1.2:inner/inner#1.3:three~0");
+    run.on(&attempt("StageStarted", "one", first, 1, ""))
+        .on(&attempt("StageFailed", "inner", "fan#1.2:inner", 1, failed))
+        .on(&attempt("StageStarted", "inner", "fan#1.2:inner", 3, ""))
+        .on(&attempt("StageStarted", "three", third, 1, ""))
+        .on(COMPLETED);
+    let parent = |name: &str| {
+        let id = run.span(name).parent_span_id;
+        let mut keys = [
+            "fan#1/1",
+            "fan#1/2",
+            "fan#1.2:inner/inner#1/1",
+            "fan#1.2:inner/inner#1/3",
+        ]
+        .into_iter();
+        keys.find(|key| run.trace.spans.stage_span(&format!("restart-1/{key}")) == id)
+    };
+    assert_eq!(parent("stage left"), Some("fan#1/2"));
+    assert_eq!(parent("stage one"), Some("fan#1.2:inner/inner#1/1"));
+    assert_eq!(parent("stage three"), Some("fan#1.2:inner/inner#1/3"));
+    let inner = run.ended.iter().filter(|span| span.name == "stage inner");
+    let parents: Vec<SpanId> = inner.map(|span| span.parent_span_id).collect();
+    assert_eq!(parents, [run.trace.spans.stage_span("restart-1/fan#1/2"); 2]);
+}
