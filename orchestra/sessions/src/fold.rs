@@ -50,11 +50,7 @@ pub(crate) enum Change<'e> {
         error: Option<&'e str>,
     },
     /// A model call ended.
-    ModelCall {
-        node: &'e NodeName,
-        branch: Option<&'e str>,
-        call: &'e ModelCall,
-    },
+    ModelCall(&'e ModelCall),
 }
 
 impl<'e> Change<'e> {
@@ -127,11 +123,7 @@ impl<'e> Change<'e> {
                 message,
                 keys,
             },
-            EventKind::ModelCallCompleted { node, branch, call } => Change::ModelCall {
-                node,
-                branch: branch.as_deref(),
-                call,
-            },
+            EventKind::ModelCallCompleted { call, .. } => Change::ModelCall(call),
             EventKind::ToolCallCompleted {
                 node,
                 branch,

@@ -156,8 +156,8 @@ fn stages(connection: &Connection) -> Result<BTreeMap<StageSeries, DurationHisto
 }
 
 fn models(connection: &Connection) -> Result<BTreeMap<(String, String), Usage>, DatabaseError> {
-    let sql = "SELECT provider, model, sum(model_calls.input_tokens), sum(model_calls.output_tokens), \
-        sum(model_calls.cost_micros) FROM model_calls JOIN runs ON runs.run = model_calls.run \
+    let sql = "SELECT provider, model, sum(model_usage.input_tokens), sum(model_usage.output_tokens), \
+        sum(model_usage.cost_micros) FROM model_usage JOIN runs ON runs.run = model_usage.run \
         WHERE simulated = 0 GROUP BY provider, model";
     let mut statement = connection.prepare_cached(sql)?;
     let rows = statement.query_map([], |row| {

@@ -2,7 +2,7 @@
 
 /// The schema version. It is incremented whenever the tables or the fold change; a database of another version is
 /// rebuilt.
-pub(crate) const VERSION: i64 = 8;
+pub(crate) const VERSION: i64 = 9;
 
 /// Selects the version and the file number with which the database was created.
 pub(crate) const ORIGIN: &str = "SELECT version, made_as FROM origin";
@@ -49,11 +49,10 @@ CREATE TABLE tool_calls (
     tool TEXT NOT NULL, duration INTEGER NOT NULL, error TEXT,
     PRIMARY KEY (run, seq)
 ) WITHOUT ROWID;
-CREATE TABLE model_calls (
-    run TEXT NOT NULL, seq INTEGER NOT NULL, time INTEGER NOT NULL, node TEXT NOT NULL, branch TEXT,
-    provider TEXT NOT NULL, model TEXT NOT NULL, duration INTEGER NOT NULL, error TEXT,
+CREATE TABLE model_usage (
+    run TEXT NOT NULL, provider TEXT NOT NULL, model TEXT NOT NULL,
     input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL, cost_micros INTEGER NOT NULL,
-    PRIMARY KEY (run, seq)
+    PRIMARY KEY (run, provider, model)
 ) WITHOUT ROWID;
 CREATE TABLE warnings (
     run TEXT NOT NULL, seq INTEGER NOT NULL, time INTEGER NOT NULL, node TEXT, branch TEXT,

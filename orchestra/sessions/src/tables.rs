@@ -156,7 +156,7 @@ pub(crate) fn remove(connection: &Connection, run: &RunId) -> Result<(), Databas
         "stages",
         "transitions",
         "tool_calls",
-        "model_calls",
+        "model_usage",
         "warnings",
         "edge_counts",
     ] {
@@ -236,7 +236,7 @@ pub(crate) struct Writer<'c> {
     interrupt_stages: CachedStatement<'c>,
     insert_transition: CachedStatement<'c>,
     insert_tool_call: CachedStatement<'c>,
-    insert_model_call: CachedStatement<'c>,
+    add_model_usage: CachedStatement<'c>,
     insert_warning: CachedStatement<'c>,
     count_edge: CachedStatement<'c>,
 }
@@ -287,10 +287,11 @@ impl<'c> Writer<'c> {
                 "INSERT INTO tool_calls (run, seq, time, node, branch, tool, duration, error) \
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
             )?,
-            insert_model_call: connection.prepare_cached(
-                "INSERT INTO model_calls (run, seq, time, node, branch, provider, model, duration, error, \
-                 input_tokens, output_tokens, cost_micros) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+            add_model_usage: connection.prepare_cached(
+                "INSERT INTO model_usage (run, provider, model, input_tokens, output_tokens, cost_micros) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6) \
+                 ON CONFLICT (run, provider, model) DO UPDATE SET input_tokens = input_tokens + excluded.input_tokens, \
+                 output_tokens = output_tokens + excluded.output_tokens, cost_micros = cost_micros + excluded.cost_micros",
             )?,
             insert_warning: connection.prepare_cached(
                 "INSERT INTO warnings (run, seq, time, node, branch, code, message, keys) \
@@ -398,17 +399,11 @@ impl<'c> Writer<'c> {
                 let row = params![run, seq, time(at), &**node, branch, tool, duration, error];
                 self.insert_tool_call.execute(row)?;
             }
-            Change::ModelCall { node, branch, call } => {
-                self.insert_model_call.execute(params![
+            Change::ModelCall(call) => {
+                self.add_model_usage.execute(params![
                     run,
-                    seq,
-                    time(at),
-                    &**node,
-                    branch,
                     call.provider,
                     call.model_name(),
-                    micros(call.duration),
-                    call.error,
                     int(call.usage.input_tokens),
                     int(call.usage.output_tokens),
                     int(call.usage.cost_micros),

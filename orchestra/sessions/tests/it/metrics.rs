@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use orchestra_engine::{EventKind, ModelCall};
 use orchestra_sessions::{SessionIndex, SessionStatus, StageSeries};
+use rusqlite::Connection;
 use serde_json::json;
 
-use crate::support::{WrittenRun, began, completed, ended_run, failed, started_run, usage};
+use crate::support::{WrittenRun, began, completed, database, ended_run, failed, started_run, usage};
 
 /// Returns the event of a model call.
 fn model_call(provider: &str, model: &str) -> EventKind {
@@ -30,6 +31,9 @@ fn runs_stages_and_model_calls_are_added_up_by_their_series() {
         run.tell(began("build", 1, 1));
         run.tell(model_call("anthropic", "smart"));
         run.tell(model_call("openai", ""));
+        // The calls before and after this line are added up in two steps.
+        index.metrics().unwrap();
+        run.tell(model_call("anthropic", "smart"));
         run.tell(failed("build", 1, 1, true));
         run.tell(began("build", 1, 2));
         run.tell(completed("build", 1, 2));
@@ -55,7 +59,19 @@ fn runs_stages_and_model_calls_are_added_up_by_their_series() {
     let twice = usage() + usage();
     assert_eq!(
         metrics.models[&("anthropic".to_owned(), "smart".to_owned())],
-        twice
+        twice + twice
     );
     assert_eq!(metrics.models[&("openai".to_owned(), String::new())], twice);
+    // The index does not grow with the calls: the rows are those of two models in three runs.
+    let database = Connection::open(database(dir.path())).unwrap();
+    let rows = database.query_row("SELECT count(*) FROM model_usage", [], |row| row.get::<_, i64>(0));
+    assert_eq!(rows.unwrap(), 6);
+    // The numbers are the same in an index that is built again.
+    drop(index);
+    database
+        .execute("UPDATE origin SET version = version - 1", [])
+        .unwrap();
+    drop(database);
+    let index = SessionIndex::open(dir.path()).unwrap();
+    assert_eq!(index.metrics().unwrap(), metrics);
 }
