@@ -16,7 +16,6 @@ use utoipa_axum::routes;
 use super::request::Query;
 use crate::app::App;
 use crate::error::ApiError;
-use crate::reports::open_gates;
 
 /// Maximum number of open runs whose present status is determined.
 const MAX_OPEN: usize = 10_000;
@@ -57,8 +56,9 @@ pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
 )]
 pub(super) async fn metrics(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, ApiError> {
     Query::of(&uri, &[])?;
-    let (metrics, active) = app
-        .index(|index| {
+    let reader = app.clone();
+    let (counters, active, waiting) = app
+        .index(move |index| {
             let open = RunFilter::all()
                 .status(SessionStatus::Accepted)
                 .status(SessionStatus::Running)
@@ -66,11 +66,13 @@ pub(super) async fn metrics(State(app): State<Arc<App>>, uri: Uri) -> Result<Res
             let open = index.list(&open)?.into_iter().filter(|run| !run.simulated);
             let active = open.map(|run| index.with_present_status(run));
             let active = active.filter(|run| run.status.is_open()).count();
-            Ok((index.metrics()?, active))
+            let asking = index.asking()?.into_iter();
+            let asking = asking.map(|run| index.with_present_status(run));
+            let waiting: usize = asking.map(|run| run.questions().len()).sum();
+            let counters = reader.counters.update(|| Ok(series(&index.metrics()?)))?;
+            Ok((counters, active, waiting))
         })
         .await?;
-    let waiting = open_gates(&app).await?.len();
-    let counters = app.counters.update(series(&metrics));
     let text = exposition(&counters, active, waiting);
     let headers = [
         (CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8"),
