@@ -66,7 +66,7 @@ pub(super) async fn metrics(State(app): State<Arc<App>>, uri: Uri) -> Result<Res
             let open = index.list(&open)?.into_iter().filter(|run| !run.simulated);
             let active = open.map(|run| index.with_present_status(run));
             let active = active.filter(|run| run.status.is_open()).count();
-            let asking = index.asking()?.into_iter();
+            let asking = index.asking()?.into_iter().filter(|run| !run.simulated);
             let asking = asking.map(|run| index.with_present_status(run));
             let waiting: usize = asking.map(|run| run.questions().len()).sum();
             let counters = reader.counters.update(|| Ok(series(&index.metrics()?)))?;

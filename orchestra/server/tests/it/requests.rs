@@ -255,6 +255,13 @@ async fn numbers_for_monitoring_count_runs_and_questions() {
     let server = TestServer::start().await;
     let run = server.begin("release").await;
     server.until_asked(&run).await;
+    // A simulated run asks too, but it is not counted.
+    let simulated = server
+        .post("/api/v1/definitions/release/runs", json!({ "simulate": true }))
+        .await
+        .json();
+    let simulated = simulated["id"].as_str().expect("an id");
+    server.until_asked(simulated).await;
     let numbers = server.get("/api/v1/metrics").await;
     let kind = numbers.header("content-type").expect("a type");
     assert!(kind.starts_with("text/plain; version=0.0.4"), "{kind}");
