@@ -28,7 +28,7 @@ pub(crate) fn traced(mut command: Command, endpoint: &str) -> Command {
     command
 }
 
-fn call(scratch: &Scratch, endpoint: &str, args: &[&str]) -> Done {
+pub(crate) fn call(scratch: &Scratch, endpoint: &str, args: &[&str]) -> Done {
     done(traced(scratch.command(args), endpoint).output().unwrap())
 }
 
@@ -48,7 +48,7 @@ fn until(collector: &Collector, name: &str) {
 /// Returns the parents of all spans by name. Asserts that they are one trace, in which each span occurs once and all
 /// parents exist.
 #[track_caller]
-fn parents(spans: &[Span]) -> BTreeMap<String, String> {
+pub(crate) fn parents(spans: &[Span]) -> BTreeMap<String, String> {
     let traces: BTreeSet<&String> = spans.iter().map(|span| &span.trace).collect();
     assert_eq!(traces.len(), 1, "{spans:#?}");
     let names: BTreeMap<&str, &str> = spans.iter().map(|span| (&*span.id, &*span.name)).collect();
@@ -67,7 +67,7 @@ fn parents(spans: &[Span]) -> BTreeMap<String, String> {
 }
 
 #[track_caller]
-fn span<'s>(spans: &'s [Span], name: &str) -> &'s Span {
+pub(crate) fn span<'s>(spans: &'s [Span], name: &str) -> &'s Span {
     let mut found = spans.iter().filter(|span| span.name == name);
     let first = found
         .next()
@@ -344,66 +344,6 @@ fn child_runs_and_retries_belong_to_the_trace_of_the_run() {
     let child = span(&spans, "invoke_workflow lint");
     assert_eq!(child.parent, span(&spans, "stage lint").id);
     assert_eq!(span(&spans, "stage check").parent, child.id);
-}
-
-#[test]
-fn a_replay_exports_only_what_it_executed() {
-    let (scratch, before, after) = (
-        Scratch::new(),
-        Collector::start().unwrap(),
-        Collector::start().unwrap(),
-    );
-    let flow = "digraph p { start -> first -> fan; first [shape=parallelogram, tool_command=true]\n\
-        fan [shape=component]; join [shape=tripleoctagon]; fan -> left -> wait -> join; fan -> right -> join; join -> exit\n\
-        left [shape=parallelogram, tool_command=true]; right [shape=parallelogram, tool_command=true]\n\
-        wait [shape=parallelogram, tool_command=\"echo >> wait; until [ -e go ]; do sleep 0.01; done\"] }";
-    scratch.write("p.dot", flow);
-    scratch.write("go", "");
-    call(&scratch, &before.endpoint(), &["run", "p.dot"]).exits(0);
-    std::fs::remove_file(scratch.path("go")).unwrap();
-    let original = scratch.runs().remove(0);
-    let points = scratch.call(&["checkpoints", "last", "--json"]).exits(0);
-    let points = points.objects().remove(0);
-    let mut points = points["checkpoints"].as_array().unwrap().iter();
-    let point = points.find(|point| point["node"] == "left").unwrap();
-    let point = point["checkpoint"].as_str().unwrap();
-
-    // The replay is interrupted and resumed, and its trace covers both processes.
-    let replay = ["replay", &original, "--checkpoint", point];
-    let replay = Started::from_command(traced(scratch.command(&replay), &after.endpoint())).0;
-    scratch.until("the stage waits again", |scratch| scratch.lines("wait") == 2);
-    replay.signal("INT");
-    replay.end().exits(130);
-    let first = after.metrics();
-    scratch.write("go", "");
-    call(&scratch, &after.endpoint(), &["resume", "last"]).exits(0);
-
-    let spans = after.spans();
-    let parents = parents(&spans);
-    let root = span(&spans, "invoke_workflow p");
-    assert_eq!(parents.get("stage first"), None, "{spans:#?}");
-    assert_eq!(parents.get("stage left"), None, "{spans:#?}");
-    assert_eq!(parents["stage wait"], "stage fan");
-    assert_eq!(parents["stage fan"], "invoke_workflow p");
-    assert_eq!(span(&spans, "stage wait").events, ["interrupted"]);
-    for span in &spans {
-        assert!(root.start <= span.start && span.end <= root.end, "{spans:#?}");
-    }
-    assert_eq!(
-        root.get("orchestra.run.replayed_from"),
-        format!("{original} at {point}")
-    );
-    let other = before.spans();
-    assert_eq!(root.links, [span(&other, "invoke_workflow p").id.clone()]);
-    let metrics = after.metrics();
-    let stages = |node: &str| {
-        let name = format!("orchestra.stage.duration{{node={node},outcome=success,pipeline=p}}");
-        metrics.get(&name).copied()
-    };
-    let counted = ["first", "left", "wait"].map(stages);
-    assert_eq!(counted, [None, None, Some(1.0)], "{metrics:#?}");
-    let active = |metrics: &BTreeMap<String, f64>| metrics["orchestra.runs.active{}"];
-    assert_eq!((active(&first), active(&metrics)), (0.0, 0.0));
 }
 
 #[test]
