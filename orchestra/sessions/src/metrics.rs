@@ -38,7 +38,7 @@ const BUCKETS: usize = STAGE_DURATION_BUCKETS.len() + 1;
 pub struct IndexMetrics {
     /// The number of runs of each pipeline with each status, as of their last events.
     pub runs: BTreeMap<(String, SessionStatus), u64>,
-    /// The durations of the stage attempts that ended.
+    /// The durations of the stage attempts that ended. A replay counts those that it made itself.
     pub stages: BTreeMap<StageSeries, DurationHistogram>,
     /// The usage of models, by provider and model. The model is empty if neither the run nor the provider named it.
     pub models: BTreeMap<(String, String), Usage>,
@@ -121,6 +121,8 @@ fn runs(connection: &Connection) -> Result<BTreeMap<(String, SessionStatus), u64
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
+/// Returns the durations of stages. The attempts that a replay copied ended before it started, and are counted in the run
+/// that made them.
 fn stages(connection: &Connection) -> Result<BTreeMap<StageSeries, DurationHistogram>, DatabaseError> {
     let counts: String = STAGE_DURATION_BUCKETS
         .iter()
@@ -129,6 +131,7 @@ fn stages(connection: &Connection) -> Result<BTreeMap<StageSeries, DurationHisto
     let sql = format!(
         "SELECT name, stages.node, coalesce(outcome, 'cancelled') AS result, sum(duration), count(*){counts} \
          FROM stages JOIN runs ON runs.run = stages.run WHERE simulated = 0 AND duration IS NOT NULL \
+         AND (replayed_run IS NULL OR stages.ended >= runs.started) \
          GROUP BY name, stages.node, result"
     );
     let mut statement = connection.prepare_cached(&sql)?;

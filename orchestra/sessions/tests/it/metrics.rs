@@ -7,7 +7,9 @@ use orchestra_sessions::{SessionIndex, SessionStatus, StageSeries};
 use rusqlite::Connection;
 use serde_json::json;
 
-use crate::support::{WrittenRun, began, completed, database, ended_run, failed, started_run, usage};
+use crate::support::{
+    WrittenRun, began, completed, database, ended_run, failed, resumed, started_run, usage,
+};
 
 /// Returns the event of a model call.
 fn model_call(provider: &str, model: &str) -> EventKind {
@@ -74,4 +76,32 @@ fn runs_stages_and_model_calls_are_added_up_by_their_series() {
     drop(database);
     let index = SessionIndex::open(dir.path()).unwrap();
     assert_eq!(index.metrics().unwrap(), metrics);
+}
+
+#[test]
+fn a_replay_counts_the_attempts_that_it_made_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    let index = SessionIndex::open(dir.path()).unwrap();
+    // Its third event is the last one that it copied.
+    let manifest = json!({
+        "name": "release",
+        "started": "2026-11-21T15:30:03.500Z",
+        "replayed_from": { "run": "weekly", "checkpoint": "cp_000001" },
+    });
+    let mut run = WrittenRun::at(&dir.path().join("again"), "again", &manifest);
+    run.tell(started_run());
+    run.tell(began("plan", 1, 1));
+    let copied = run.tell(completed("plan", 1, 1));
+    run.tell(resumed(1));
+    run.tell(began("build", 1, 1));
+    run.tell(completed("build", 1, 1));
+    let started = index.run("again").unwrap().summary.started.unwrap();
+    assert!(copied.time < started);
+    let metrics = index.metrics().unwrap();
+    let nodes: Vec<(&str, u64)> = metrics
+        .stages
+        .iter()
+        .map(|(stages, durations)| (&*stages.node, durations.count()))
+        .collect();
+    assert_eq!(nodes, [("build", 1)]);
 }
