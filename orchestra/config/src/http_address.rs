@@ -1,6 +1,7 @@
 //! The hosts of addresses, as they are written.
 
-use std::net::IpAddr;
+// Addresses alone: `core` has no sockets.
+use core::net::IpAddr;
 
 /// Returns whether a host is this machine: `localhost`, an address of `127.0.0.0/8`, or `::1`, also in brackets.
 ///
