@@ -6,7 +6,7 @@
 use crate::support::Scratch;
 use crate::workspace_support::git;
 
-use orchestra_installed_tests::skip_test;
+use orchestra_installed_tests::skip_unrequested;
 use orchestra_model_server_tests::{Answer, ModelServer, Request, Wire};
 use serde_json::Value;
 
@@ -85,7 +85,7 @@ fn project(agent: &str, files: &[(&str, String)]) -> Scratch {
 fn asks_for_permission(agent: &'static str, command: &str, model: &str, tool: &'static str, tokens: u64) {
     if !is_asked_for(agent) {
         let reason = format!("`ORCHESTRA_REAL_AGENTS` does not name {agent}");
-        return skip_test(&format!("the installed agent {agent}"), &reason);
+        return skip_unrequested(&format!("the installed agent {agent}"), &reason);
     }
     let gemini = r#"{"security":{"auth":{"selectedType":"gemini-api-key"}}}"#.to_owned();
     let scratch = project(agent, &[(".gemini/settings.json", gemini)]);
@@ -165,7 +165,7 @@ fn writes_and_is_denied(installed: &Installed) {
     } = *installed;
     if !is_asked_for(agent) {
         let reason = format!("`ORCHESTRA_REAL_AGENTS` does not name {agent}");
-        return skip_test(&format!("the installed agent {agent}"), &reason);
+        return skip_unrequested(&format!("the installed agent {agent}"), &reason);
     }
     let server = server(tool, arguments);
     let (open_ai, anthropic) = (server.base(Wire::OpenAi), server.base(Wire::Anthropic));
