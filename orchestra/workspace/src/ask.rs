@@ -59,8 +59,8 @@ impl Session {
             if left.is_empty() {
                 return Ok(report.finished());
             }
-            // A program would give the same answer again.
-            if answer.by != AnsweredBy::Person {
+            // After a prepared answer somebody may be there to ask; a program may give the same one forever.
+            if again && answer.by != AnsweredBy::Person {
                 report.open_files = left;
                 return Ok(report);
             }

@@ -143,6 +143,16 @@ fn a_merge_that_nobody_finishes_waits_and_is_finished_later() {
     let run = scratch.runs().remove(0);
     let file = format!(".orchestra/worktrees/{run}/session/frontend/list.txt");
     assert!(scratch.read(&file).contains("<<<<<<<"));
+    // Whoever says that it is done too early is asked again, and loses nothing.
+    let early = scratch.call(&["resume", "last", "--answer", "join=D"]).exits(5);
+    assert!(
+        early.stderr.contains("Conflict markers are still left in"),
+        "{}",
+        early.stderr
+    );
+    scratch.call(&["answer", "last", "join", "D"]).exits(0);
+    scratch.call(&["resume", "last"]).exits(5);
+    assert!(scratch.read(&file).contains("<<<<<<<"));
     scratch.write(&file, LIST.replace("two", "both"));
     scratch.call(&["resume", "last", "--answer", "join=D"]).exits(0);
     let branch = branch(&scratch, "frontend");
