@@ -264,6 +264,7 @@ impl ExportedRun {
             machine: self.machine.clone(),
             timers: Vec::new(),
             turns: Vec::new(),
+            due: Vec::new(),
             elapsed: u64::try_from(self.executed.as_nanos()).unwrap_or(u64::MAX),
             failure: failure
                 .filter(|_| matches!(self.phase, ExportedPhase::Ended(_)))

@@ -61,6 +61,33 @@ fn another_process_answers_a_question() {
 }
 
 #[test]
+fn a_stage_after_an_offline_answer_repeats_only_what_was_begun() {
+    let scratch = Scratch::new();
+    // The first execution of the stage kills the program.
+    let killer = "if [ ! -e once ]; then touch once; kill -9 $PPID; fi; true";
+    let gate = "digraph { approve [shape=hexagon]; start -> approve; approve -> ship [label=\"[S] Ship\"]; approve -> exit \
+                [label=\"[N] No\"]; ship -> exit";
+    scratch.write(
+        "k.dot",
+        format!("{gate}; ship [shape=parallelogram, tool_command=\"{killer}\"] }}"),
+    );
+    scratch.call(&["run", "k.dot"]).exits(5);
+    scratch.call(&["answer", "last", "approve", "S"]).exits(0);
+    let killed = scratch.call(&["resume", "last"]);
+    assert_ne!(killed.code, 0);
+    assert!(!killed.stderr.contains("repeated"), "{}", killed.stderr);
+    scratch.call(&["resume", "last"]).exits(0);
+    let run = scratch.runs().remove(0);
+    let events = scratch.read(&format!(".orchestra/runs/{run}/events.jsonl"));
+    let starts: Vec<bool> = events
+        .lines()
+        .filter(|line| line.contains(r#""event":"StageStarted","node":"ship""#))
+        .map(|line| line.contains(r#""repeat":true"#))
+        .collect();
+    assert_eq!(starts, [false, true]);
+}
+
+#[test]
 fn another_process_pauses_a_run() {
     let scratch = Scratch::new();
     scratch.write("s.dot", SLOW);

@@ -191,7 +191,11 @@ impl Driver {
         let ended = self.machine.state().totals.finished;
         if !ended {
             let state = match &self.journal {
-                Some(journal) => Some(Box::new(journal.checkpoint_state(&self.machine, self.going())?)),
+                Some(journal) => Some(Box::new(journal.checkpoint_state(
+                    &self.machine,
+                    self.due(),
+                    self.going(),
+                )?)),
                 None => None,
             };
             self.machine.observe(self.run.sink.wanted());
@@ -236,7 +240,7 @@ impl Driver {
         };
         let (state, position) = match &self.stopping.saved {
             Some(stopped) => Clone::clone(&**stopped),
-            None => journal.checkpoint_state(&self.machine, self.going())?,
+            None => journal.checkpoint_state(&self.machine, self.due(), self.going())?,
         };
         let checkpoint = Checkpoint::new(
             &self.run.id,

@@ -29,6 +29,8 @@ pub(crate) struct Recovery {
     pub(crate) end_saved: bool,
     /// The attempts that were in flight.
     pub(crate) repeats: HashSet<EffectId>,
+    /// The attempts that were due when no process executed the run, and that none has begun.
+    pub(crate) unbegun: Vec<EffectId>,
     /// `true` while the journal holds no event. An earlier process may have begun any stage that comes before the first
     /// outcome.
     pub(crate) is_blank: bool,

@@ -154,7 +154,8 @@ impl Driver {
             Effect::RunNode { id, .. } | Effect::AskHuman { id, .. } => Some(id.clone()),
             _ => None,
         });
-        recovery.repeats = begun.collect();
+        let unbegun = &recovery.unbegun;
+        recovery.repeats = begun.filter(|id| !unbegun.contains(id)).collect();
         self.run.attempts.set_resumed();
         self.run.attempts.usage.set_used_before();
         let (fencing_token, repaired) = (recovery.fencing_token, std::mem::take(&mut recovery.repaired));
@@ -204,6 +205,14 @@ impl Driver {
     pub(crate) fn repeats(&self, id: &EffectId) -> bool {
         let recovery = self.recovery.as_ref();
         recovery.is_some_and(|recovery| recovery.progress.is_none() && recovery.repeats.contains(id))
+    }
+
+    /// Returns the attempts that are due, but not begun, because this process executes no stage.
+    pub(crate) fn due(&self) -> Vec<EffectId> {
+        let due = self.recovery.as_ref().and_then(|recovery| recovery.due.as_ref());
+        let due = due.into_iter().flatten().map(|(id, _)| id);
+        // What an earlier process began and did not end is due too.
+        due.filter(|id| !self.repeats(id)).cloned().collect()
     }
 
     /// Returns whether this process replays another run.

@@ -100,6 +100,9 @@ pub(crate) struct CheckpointState {
     /// The number of simulated visits of each node.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) turns: Vec<(u32, usize)>,
+    /// The attempts that are due, but which no process has begun, because none executes the run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) due: Vec<EffectId>,
     /// The time for which the run had been executed, in nanoseconds.
     pub(crate) elapsed: u64,
     /// The failure of the run, if its pipeline was changed before a retry.

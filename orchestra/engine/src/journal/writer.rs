@@ -223,12 +223,14 @@ impl JournalWriter {
     pub(crate) fn checkpoint_state(
         &self,
         machine: &Machine,
+        due: Vec<EffectId>,
         elapsed: Duration,
     ) -> Result<(Box<RawValue>, Position), StoreError> {
         let state = CheckpointState {
             machine: machine.saved(),
             timers: self.timers.clone(),
             turns: self.turns.clone(),
+            due,
             elapsed: nanos(elapsed),
             failure: None,
         };

@@ -114,6 +114,7 @@ impl RecoveryTask {
             machine,
             timers: journal.timers_over(&mapping),
             turns: journal.turns_over(&mapping),
+            due: Vec::new(),
             elapsed: nanos(before.time.before),
             failure: read.failure.clone(),
         };
@@ -218,6 +219,10 @@ impl RecoveryTask {
             journal.timers = saved.timers.clone();
             journal.turns = saved.turns.clone();
             driver.time.before = Duration::from_nanos(saved.elapsed);
+            // A process that wrote a record since then may have begun them.
+            if read.records.is_empty() {
+                recovery.unbegun.clone_from(&saved.due);
+            }
             recovery.ended = saved.machine.is_finished().then(|| read.failure.clone());
             recovery.begun = true;
             recovery.end_saved = recovery.ended.is_some() && read.end_emitted;
