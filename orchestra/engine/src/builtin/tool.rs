@@ -114,7 +114,7 @@ async fn run(stage: &StageContext) -> Result<Finished, StoreError> {
 /// Returns the outcome of a command as the engine observed it, regardless of a status file.
 fn known(stage: &StageContext, text: &str, output: &ToolOutput) -> Finished {
     let last = output.last_line().unwrap_or_default();
-    let message = last_line(&output.stderr).unwrap_or(last);
+    let message = reported_error(&output.stderr).unwrap_or(last);
     let failed = |what: String| match message {
         "" => Outcome::fail(what),
         message => Outcome::fail(format!("{what}: {message}")),
@@ -158,9 +158,20 @@ fn digest(code: Option<i32>, streams: [&[u8]; 2]) -> NonZeroU64 {
     NonZeroU64::new(number).unwrap_or(NonZeroU64::MIN)
 }
 
-/// Returns the last line that is not blank.
-fn last_line(text: &str) -> Option<&str> {
-    text.lines().rev().map(str::trim).find(|line| !line.is_empty())
+/// Returns the line of a standard error that best says what failed: the last one that begins with `error:`, `error[` or
+/// `fatal:`, because advice often follows it, as in the output of git; otherwise the last one that is not blank.
+fn reported_error(text: &str) -> Option<&str> {
+    let lines = || text.lines().rev().map(str::trim);
+    let is_error = |line: &&str| {
+        let line = line.as_bytes();
+        ["error:", "error[", "fatal:"].iter().any(|word| {
+            let start = line.get(..word.len());
+            start.is_some_and(|start| start.eq_ignore_ascii_case(word.as_bytes()))
+        })
+    };
+    lines()
+        .find(is_error)
+        .or_else(|| lines().find(|line| !line.is_empty()))
 }
 
 /// Converts the error of a command without a result. A file that cannot be created ends the run, anything else fails

@@ -57,6 +57,12 @@ async fn a_command_that_fails_says_its_code_and_its_last_line() {
         result.failure.unwrap().to_string(),
         "stage `a` failed: exit code 1: reported on stdout"
     );
+    let advised = "echo >&2 'fatal: Could not read from remote repository.'; echo >&2; echo >&2 'Please make sure that \
+                   the repository exists.'; exit 128";
+    assert_eq!(
+        run(advised, "").await.failure.unwrap().to_string(),
+        "stage `a` failed: exit code 128: fatal: Could not read from remote repository."
+    );
     let result = run("exit 7", "").await;
     assert_eq!(
         result.failure.unwrap().to_string(),
