@@ -8,13 +8,13 @@ use std::time::Duration;
 use orchestra_config::{PromptInput, ReasoningEffort};
 use orchestra_engine::process::{Exit, ProcessError, ShellCommand, ToolOutput};
 use orchestra_engine::{
-    BackendError, CodergenBackend, CodergenReply, CodergenRequest, ModelCall, StageContext, StageFile, Usage,
+    BackendError, Budget, CodergenBackend, CodergenReply, CodergenRequest, ModelCall, StageContext,
+    StageFile, Usage,
 };
 use orchestra_graph::format_duration;
 use serde_json::Value;
 
 use crate::hooks::ToolHooks;
-use crate::prices::micros;
 use crate::tools::{error_line, is_of_git, line_start};
 
 /// Maximum length of a program's output, in bytes.
@@ -514,7 +514,7 @@ fn usage(pointers: &CliPointers, found: &Value) -> Option<Usage> {
     Some(Usage {
         input_tokens: input.unwrap_or(0),
         output_tokens: output.unwrap_or(0),
-        cost_micros: micros(cost.unwrap_or(0.0)),
+        cost_micros: Budget::micros_of_dollars(cost.unwrap_or(0.0)),
     })
 }
 

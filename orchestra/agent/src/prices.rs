@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use orchestra_engine::Budget;
+
 use crate::model::TokenUsage;
 
 /// Prices per million tokens, in millionths of a US dollar: 3,000,000 means $3 per million tokens, or 3 millionths per
@@ -27,10 +29,10 @@ pub struct Rates {
 impl Rates {
     /// Creates rates from prices per million tokens in dollars. Cached input costs the same as other input.
     pub fn from_dollars(input: f64, output: f64) -> Rates {
-        let input = micros(input);
+        let input = Budget::micros_of_dollars(input);
         Rates {
             input,
-            output: micros(output),
+            output: Budget::micros_of_dollars(output),
             cached_input: input,
             cache_write: input,
         }
@@ -39,8 +41,8 @@ impl Rates {
     /// Sets the prices per million tokens read from and written to a cache, in dollars.
     #[must_use]
     pub fn cache(mut self, read: f64, write: f64) -> Rates {
-        self.cached_input = micros(read);
-        self.cache_write = micros(write);
+        self.cached_input = Budget::micros_of_dollars(read);
+        self.cache_write = Budget::micros_of_dollars(write);
         self
     }
 
@@ -62,12 +64,6 @@ impl Rates {
             .sum();
         u64::try_from(sum.div_ceil(1_000_000)).unwrap_or(u64::MAX)
     }
-}
-
-/// Converts dollars to millionths. Negative numbers and NaN become 0.
-pub(crate) fn micros(dollars: f64) -> u64 {
-    // The cast saturates, and converts negative numbers and NaN to 0.
-    (dollars * 1_000_000.0).round() as u64
 }
 
 /// Prices of requests above a length.

@@ -192,6 +192,17 @@ impl Budget {
         }
     }
 
+    /// Converts a sum of US dollars to millionths, rounded. Negative numbers and NaN become 0.
+    ///
+    /// ```
+    /// use orchestra_core::Budget;
+    /// assert_eq!(Budget::micros_of_dollars(0.57), 570_000);
+    /// ```
+    pub fn micros_of_dollars(dollars: f64) -> u64 {
+        // The cast saturates, and converts negative numbers and NaN to 0.
+        (dollars * 1_000_000.0).round() as u64
+    }
+
     /// Returns `true` if the usage has reached a limit.
     pub fn is_reached(&self, used: &Usage) -> bool {
         self.max_tokens.is_some_and(|most| used.tokens() >= most)

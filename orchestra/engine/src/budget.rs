@@ -158,7 +158,7 @@ pub(crate) fn budget_of<'p>(attribute: impl Fn(&str) -> Option<Constant<&'p str>
             _ => None,
         },
         max_cost_micros: match attribute("max_cost") {
-            Some(Constant::Float(dollars)) => Some((dollars * 1_000_000.0) as u64),
+            Some(Constant::Float(dollars)) => Some(Budget::micros_of_dollars(dollars)),
             Some(Constant::Integer(dollars)) => u64::try_from(dollars)
                 .ok()
                 .map(|dollars| dollars.saturating_mul(1_000_000)),

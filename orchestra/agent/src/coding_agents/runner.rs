@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use orchestra_config::Chosen;
 use orchestra_engine::process::{Exit, OutputStream, ProcessError, ShellCommand, ToolOutput};
-use orchestra_engine::{BackendError, CodergenReply, Fidelity, ModelCall, Usage};
+use orchestra_engine::{BackendError, Budget, CodergenReply, Fidelity, ModelCall, Usage};
 use tokio::sync::mpsc;
 
 use crate::cli_backend::{CliBackend, CliCall};
@@ -19,7 +19,6 @@ use crate::coding_agents::sessions::{AgentSession, AgentSessions, SessionKeeper,
 use crate::coding_agents::transcript::Transcript;
 use crate::driver::ConversationDriver;
 use crate::model::TokenUsage;
-use crate::prices::micros;
 use crate::threads::EarlierConversation;
 use crate::tools::error_line;
 
@@ -305,7 +304,7 @@ impl Ended {
                 .as_ref()
                 .and_then(|model| prices.cost_micros(model, tokens));
             let reported = cost.filter(|cost| *cost >= 0.0);
-            let reported = reported.map(micros);
+            let reported = reported.map(Budget::micros_of_dollars);
             Usage {
                 input_tokens: tokens.input,
                 output_tokens: tokens.output,

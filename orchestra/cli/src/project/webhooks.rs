@@ -118,7 +118,7 @@ fn webhook(name: &str, settings: &Settings, secret: &str) -> Result<Webhook, orc
     Ok(webhook.limits(Limits {
         time: settings.max_time.as_ref().map(|time| time.value.0),
         budget: Budget {
-            max_cost_micros: max_cost.map(|dollars| (dollars.value * 1e6).round() as u64),
+            max_cost_micros: max_cost.map(|dollars| Budget::micros_of_dollars(dollars.value)),
             ..Budget::default()
         },
     }))
