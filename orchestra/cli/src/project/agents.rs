@@ -25,7 +25,7 @@ use crate::terminal::Terminal;
 const MAX_USER_FILE: u64 = 1 << 20;
 /// The hint on running without a model.
 const OR_SIMULATE: &str =
-    "or simulate: `--simulate-models` runs the tools all the same, `--simulate` runs nothing";
+    "or simulate: `run --simulate-models` runs the tools all the same, `run --simulate` runs nothing";
 
 /// A project, and the agents that run its model stages.
 #[derive(Clone)]
