@@ -22,10 +22,17 @@ use crate::terminal::Terminal;
 /// Maximum time to wait for the end of a stopped run; its tools have a grace period.
 const STOP_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Polling interval during this wait.
+/// Maximum time to wait for another command that changes a run which no process executes.
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Polling interval during these waits.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 pub(crate) fn answer(args: &AnswerArgs, program: &str, terminal: &Terminal) -> Result<Exit, CliError> {
+    after_other_commands(|| answer_now(args, program, terminal))
+}
+
+fn answer_now(args: &AnswerArgs, program: &str, terminal: &Terminal) -> Result<Exit, CliError> {
     let run = ControlledRun::new(Runs::new(&args.runs, program), &args.run, "answer", terminal)?;
     let answer = Answer::choice(&args.choice);
     match &run.owner {
@@ -61,6 +68,10 @@ pub(crate) fn pause(args: &PauseArgs, program: &str, terminal: &Terminal) -> Res
 }
 
 pub(crate) fn cancel(args: &CancelArgs, program: &str, terminal: &Terminal) -> Result<Exit, CliError> {
+    after_other_commands(|| cancel_now(args, program, terminal))
+}
+
+fn cancel_now(args: &CancelArgs, program: &str, terminal: &Terminal) -> Result<Exit, CliError> {
     let run = ControlledRun::new(Runs::new(&args.runs, program), &args.run, "cancel", terminal)?;
     match &run.owner {
         Some(_) => {
@@ -78,6 +89,21 @@ pub(crate) fn cancel(args: &CancelArgs, program: &str, terminal: &Terminal) -> R
         }
     }
     Ok(Exit::Ok)
+}
+
+/// Executes a command again while another one owns the run for a moment, such as the answer to another gate.
+fn after_other_commands(mut command: impl FnMut() -> Result<Exit, CliError>) -> Result<Exit, CliError> {
+    let start = Instant::now();
+    // The other command owns the run when this one opens it, or has just ended when this one asks it.
+    let is_other = |error: &CliError| ["store_owned", "control_not_executed"].contains(&&*error.code);
+    loop {
+        match command() {
+            Err(error) if is_other(&error) && start.elapsed() < COMMAND_TIMEOUT => {
+                std::thread::sleep(POLL_INTERVAL);
+            }
+            ended => return ended,
+        }
+    }
 }
 
 /// Opens a run that no process executes, with its workspace.

@@ -176,7 +176,7 @@ fn without_a_configuration_a_model_stage_exits_with_code_4_and_the_way_to_write_
     let scratch = Scratch::new();
     scratch.write("a.dot", "digraph { start -> ask -> exit; ask [prompt=x] }");
     let run = scratch.call(&["run", "a.dot"]).exits(4);
-    for part in ["`ask`", "`orchestra.yaml`", "`--config`", "`--simulate`"] {
+    for part in ["`ask`", "`orchestra.yaml`", "`--config`", "`run --simulate`"] {
         assert!(run.stderr.contains(part), "{part}: {}", run.stderr);
     }
     assert!(!scratch.path(".orchestra").exists(), "nothing has begun");

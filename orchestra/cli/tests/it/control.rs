@@ -88,6 +88,32 @@ fn a_stage_after_an_offline_answer_repeats_only_what_was_begun() {
 }
 
 #[test]
+fn two_gates_are_answered_at_the_same_moment() {
+    let scratch = Scratch::new();
+    let gate = |name: &str| format!("{name} [shape=hexagon]; fan -> {name} -> join [label=\"[Y] Yes\"]");
+    scratch.write(
+        "two.dot",
+        format!(
+            "digraph {{ start -> fan; fan [shape=component]; join [shape=tripleoctagon]; join -> exit; {}; {} }}",
+            gate("left"),
+            gate("right")
+        ),
+    );
+    for _ in 0..5 {
+        scratch.call(&["run", "two.dot"]).exits(5);
+        let answer = |gate| {
+            let mut command = scratch.command(&["answer", "last", gate, "Y"]);
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+            command.spawn().unwrap()
+        };
+        for answer in [answer("left"), answer("right")] {
+            support::done(answer.wait_with_output().unwrap()).exits(0);
+        }
+        scratch.call(&["resume", "last"]).exits(0);
+    }
+}
+
+#[test]
 fn another_process_pauses_a_run() {
     let scratch = Scratch::new();
     scratch.write("s.dot", SLOW);
