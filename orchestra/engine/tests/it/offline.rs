@@ -84,16 +84,15 @@ async fn an_answer_is_taken_and_no_stage_is_run() {
         "the stage is due, but it has neither begun nor been cancelled"
     );
 
-    // The answer takes effect: the run resumes after the gate.
+    // The answer takes effect: the run resumes after the gate, with a stage that no process has begun.
     let run = engine().resume(&folder, asks(), ()).await.unwrap();
     let mut events = run.events();
     loop {
         let event = events.recv().await.expect("it goes on");
-        if let orchestra_engine::EventKind::StageStarted {
-            stage, repeat: true, ..
-        } = &event.kind
+        if let orchestra_engine::EventKind::StageStarted { stage, repeat, .. } = &event.kind
             && stage.node == "after"
         {
+            assert!(!repeat);
             break;
         }
     }
