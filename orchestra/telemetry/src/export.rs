@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use opentelemetry_otlp::{MetricExporter, SpanExporter, WithExportConfig as _};
+use opentelemetry_otlp::{MetricExporter, SpanExporter, WithExportConfig as _, WithHttpConfig as _};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::metrics::data::ResourceMetrics;
@@ -13,8 +13,10 @@ use opentelemetry_sdk::metrics::{SdkMeterProvider, Temporality};
 use opentelemetry_sdk::trace::{
     BatchConfigBuilder, BatchSpanProcessor, SpanData, SpanExporter as ExportSpans, SpanProcessor as _,
 };
+use reqwest::blocking::Client;
 
 use crate::error::TelemetryError;
+use crate::settings::Endpoint;
 
 /// The interval at which finished spans are exported, unless `OTEL_BSP_SCHEDULE_DELAY` sets another one. The spans of a
 /// process that is killed are lost if they ended in the last interval.
@@ -116,17 +118,43 @@ impl<E: PushMetricExporter> PushMetricExporter for Counting<E> {
     }
 }
 
+/// Creates the client for an endpoint.
+fn client(endpoint: &Endpoint) -> Result<Client, TelemetryError> {
+    let is_plain = endpoint.url.starts_with("http://");
+    let timeout = endpoint.timeout;
+    // A blocking client cannot be created on a thread of an asynchronous runtime.
+    let building = std::thread::spawn(move || {
+        let mut builder = Client::builder().timeout(timeout);
+        if is_plain {
+            // Plain HTTP does not need the certificates of the system, which may be missing.
+            builder = builder.tls_certs_only([]);
+        }
+        builder.build()
+    });
+    let reason = match building.join() {
+        Ok(Ok(client)) => return Ok(client),
+        Ok(Err(error)) => {
+            let causes = std::iter::successors(std::error::Error::source(&error), |cause| cause.source());
+            causes.fold(error.to_string(), |reason, cause| format!("{reason}: {cause}"))
+        }
+        Err(_) => "its HTTP client cannot be created".to_owned(),
+    };
+    Err(TelemetryError::Setup { reason })
+}
+
 /// Creates the queue of finished spans, with a thread of its own that exports them. It is bounded: if the collector does
 /// not keep up, spans are dropped.
 pub(crate) fn span_processor(
-    endpoint: &str,
+    endpoint: &Endpoint,
     resource: &Resource,
     has_interval: bool,
     deliveries: &Deliveries,
 ) -> Result<BatchSpanProcessor, TelemetryError> {
     let exporter = SpanExporter::builder()
         .with_http()
-        .with_endpoint(endpoint)
+        .with_http_client(client(endpoint)?)
+        .with_endpoint(&endpoint.url)
+        .with_timeout(endpoint.timeout)
         .build();
     let exporter = exporter.map_err(|error| TelemetryError::Setup {
         reason: error.to_string(),
@@ -149,13 +177,15 @@ pub(crate) fn span_processor(
 
 /// Creates the provider of instruments, with a thread of its own that exports them at intervals.
 pub(crate) fn meter_provider(
-    endpoint: &str,
+    endpoint: &Endpoint,
     resource: Resource,
     deliveries: &Deliveries,
 ) -> Result<SdkMeterProvider, TelemetryError> {
     let exporter = MetricExporter::builder()
         .with_http()
-        .with_endpoint(endpoint)
+        .with_http_client(client(endpoint)?)
+        .with_endpoint(&endpoint.url)
+        .with_timeout(endpoint.timeout)
         .build();
     let exporter = exporter.map_err(|error| TelemetryError::Setup {
         reason: error.to_string(),

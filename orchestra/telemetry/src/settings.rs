@@ -1,5 +1,7 @@
 //! The settings in the environment: the standard variables of OpenTelemetry.
 
+use std::time::Duration;
+
 use crate::error::TelemetryError;
 
 /// The endpoint for all signals.
@@ -12,12 +14,17 @@ const CONTENTS: &str = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT";
 const PROTOCOL: &str = "OTEL_EXPORTER_OTLP_PROTOCOL";
 /// The only supported protocol.
 const HTTP_PROTOBUF: &str = "http/protobuf";
+/// The time limit of a request for all signals, in milliseconds.
+const TIMEOUT: &str = "OTEL_EXPORTER_OTLP_TIMEOUT";
+/// The time limit of a request, unless a variable sets another one.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A signal: traces or metrics.
 struct Signal {
     endpoint: &'static str,
     exporter: &'static str,
     protocol: &'static str,
+    timeout: &'static str,
     path: &'static str,
 }
 
@@ -25,6 +32,7 @@ const TRACES: Signal = Signal {
     endpoint: "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
     exporter: "OTEL_TRACES_EXPORTER",
     protocol: "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
+    timeout: "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT",
     path: "v1/traces",
 };
 
@@ -32,16 +40,25 @@ const METRICS: Signal = Signal {
     endpoint: "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
     exporter: "OTEL_METRICS_EXPORTER",
     protocol: "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL",
+    timeout: "OTEL_EXPORTER_OTLP_METRICS_TIMEOUT",
     path: "v1/metrics",
 };
+
+/// The server that receives a signal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Endpoint {
+    pub(crate) url: String,
+    /// The time limit of a request.
+    pub(crate) timeout: Duration,
+}
 
 /// The settings of telemetry that is switched on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
     /// The endpoint of traces; `None` if they are not exported.
-    pub(crate) traces: Option<String>,
+    pub(crate) traces: Option<Endpoint>,
     /// The endpoint of metrics; `None` if they are not exported.
-    pub(crate) metrics: Option<String>,
+    pub(crate) metrics: Option<Endpoint>,
     /// `true` if spans contain prompts, answers and questions.
     pub(crate) contents: bool,
     /// `true` if the environment names the service.
@@ -74,7 +91,7 @@ impl Settings {
 fn endpoint(
     signal: &Signal,
     variable: &dyn Fn(&str) -> Option<String>,
-) -> Result<Option<String>, TelemetryError> {
+) -> Result<Option<Endpoint>, TelemetryError> {
     match variable(signal.exporter).as_deref().map(str::trim) {
         None | Some("otlp") => {}
         Some("none") => return Ok(None),
@@ -111,10 +128,16 @@ fn endpoint(
             value,
         });
     }
-    Ok(Some(if name == ENDPOINT {
-        format!("{}/{}", url.trim_end_matches('/'), signal.path)
-    } else {
-        url.to_owned()
+    let milliseconds = [signal.timeout, TIMEOUT]
+        .into_iter()
+        .find_map(|name| variable(name)?.trim().parse().ok());
+    Ok(Some(Endpoint {
+        url: if name == ENDPOINT {
+            format!("{}/{}", url.trim_end_matches('/'), signal.path)
+        } else {
+            url.to_owned()
+        },
+        timeout: milliseconds.map_or(DEFAULT_TIMEOUT, Duration::from_millis),
     }))
 }
 
@@ -136,16 +159,26 @@ mod tests {
         assert_eq!(read(&[]).unwrap(), None);
         assert_eq!(read(&[("OTEL_SERVICE_NAME", "a")]).unwrap(), None);
         let all = read(&[(ENDPOINT, "http://c:4318/")]).unwrap().unwrap();
-        assert_eq!(all.traces.as_deref(), Some("http://c:4318/v1/traces"));
-        assert_eq!(all.metrics.as_deref(), Some("http://c:4318/v1/metrics"));
-        assert!(!all.contents);
+        let [traces, metrics] = [all.traces, all.metrics].map(Option::unwrap);
+        assert_eq!(traces.url, "http://c:4318/v1/traces");
+        assert_eq!(metrics.url, "http://c:4318/v1/metrics");
+        assert_eq!((traces.timeout, all.contents), (DEFAULT_TIMEOUT, false));
         let traces = read(&[(TRACES.endpoint, "https://c/own"), (CONTENTS, "true")]);
         let traces = traces.unwrap().unwrap();
-        assert_eq!(
-            (traces.traces.as_deref(), traces.metrics),
-            (Some("https://c/own"), None)
-        );
-        assert!(traces.contents);
+        assert_eq!(traces.traces.unwrap().url, "https://c/own");
+        assert_eq!((traces.metrics, traces.contents), (None, true));
+    }
+
+    #[test]
+    fn a_signal_may_have_its_own_time_limit() {
+        let limits = |variables: &[(&str, &str)]| {
+            let all = read(&[&[(ENDPOINT, "http://c:4318")], variables].concat());
+            let all = all.unwrap().unwrap();
+            [all.traces, all.metrics].map(|endpoint| endpoint.unwrap().timeout.as_millis())
+        };
+        assert_eq!(limits(&[(TIMEOUT, "50")]), [50, 50]);
+        assert_eq!(limits(&[(TIMEOUT, "50"), (TRACES.timeout, "7")]), [7, 50]);
+        assert_eq!(limits(&[(TIMEOUT, "soon")]), [10_000, 10_000]);
     }
 
     #[test]

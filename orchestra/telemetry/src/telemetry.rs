@@ -121,7 +121,7 @@ impl Telemetry {
             provider,
             deliveries,
             spans: AtomicU64::new(0),
-            endpoint: endpoint.unwrap_or_default(),
+            endpoint: endpoint.map(|endpoint| endpoint.url).unwrap_or_default(),
         }))))
     }
 

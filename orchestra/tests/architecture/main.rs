@@ -255,6 +255,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "opentelemetry-otlp",
             "opentelemetry_sdk",
             "orchestra-engine",
+            "reqwest",
             "rustls",
             "sha2",
             "thiserror",

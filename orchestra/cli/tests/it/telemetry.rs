@@ -76,6 +76,29 @@ pub(crate) fn span<'s>(spans: &'s [Span], name: &str) -> &'s Span {
     first
 }
 
+#[test]
+fn plain_http_needs_no_certificates_of_the_system() {
+    let collector = Collector::start().unwrap();
+    let scratch = Scratch::new();
+    scratch.write("e.dot", "digraph bare { start -> exit }");
+    let mut command = traced(scratch.command(&["run", "e.dot"]), &collector.endpoint());
+    // As in a container image without certificates.
+    command
+        .env("SSL_CERT_FILE", scratch.path("none"))
+        .env("SSL_CERT_DIR", scratch.path("none"));
+    let run = done(command.output().unwrap()).exits(0);
+    assert!(!run.stderr.contains("telemetry"), "{}", run.stderr);
+    span(&collector.spans(), "invoke_workflow bare");
+
+    let mut command = traced(scratch.command(&["run", "e.dot"]), "https://127.0.0.1:9");
+    command
+        .env("SSL_CERT_FILE", scratch.path("none"))
+        .env("SSL_CERT_DIR", scratch.path("none"));
+    let run = done(command.output().unwrap()).exits(0);
+    assert!(run.stderr.contains("warning[telemetry_setup]"), "{}", run.stderr);
+    assert!(run.stderr.contains("certificate"), "{}", run.stderr);
+}
+
 /// A project with a model stage that calls a tool, followed by [`SLOW`]'s stage that waits.
 fn with_agent() -> Project {
     let project = Project::new(
