@@ -71,6 +71,7 @@ mod steering;
 mod support;
 mod take_over_tools;
 mod telemetry;
+mod telemetry_collectors;
 mod telemetry_replay;
 mod templates;
 mod unprivileged;
