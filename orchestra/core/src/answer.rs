@@ -81,8 +81,8 @@ pub struct Answer {
     pub reply: Reply,
     /// The origin of the answer.
     pub by: AnsweredBy,
-    /// The text of the question, if a stage asked it and is run again before it gets the answer: it may ask something
-    /// else then.
+    /// The [subject](crate::Question::subject) of the question, if a stage asked it and is run again before it gets the
+    /// answer: it may ask something else then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub question: Option<String>,
 }
@@ -130,7 +130,7 @@ impl Answer {
         }
     }
 
-    /// Sets the text of the question that the answer belongs to.
+    /// Sets the subject of the question that the answer belongs to.
     ///
     /// ```
     /// use orchestra_core::Answer;

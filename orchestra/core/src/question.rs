@@ -80,6 +80,9 @@ pub struct Question {
     /// Additional data to show.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, Value>,
+    /// What the question is about, if its text changes when it is asked again ([`Question::about`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
 }
 
 /// The metadata key that marks a question as a turn of a conversation.
@@ -98,6 +101,7 @@ impl Question {
             default: None,
             timeout: None,
             metadata: BTreeMap::new(),
+            subject: None,
         }
     }
 
@@ -135,6 +139,26 @@ impl Question {
     pub fn metadata(mut self, key: impl Into<String>, value: impl Into<Value>) -> Question {
         self.metadata.insert(key.into(), value.into());
         self
+    }
+
+    /// Sets what the question is about. A stage that asks again, in other words, because an answer did not fit, gives both
+    /// questions the same subject: an answer that is given while no process executes the run belongs to either.
+    ///
+    /// ```
+    /// use orchestra_core::{Question, QuestionKind};
+    /// let first = Question::new(QuestionKind::FreeText, "A number?");
+    /// let again = Question::new(QuestionKind::FreeText, "`x` is no number. A number?").about("A number?");
+    /// assert_eq!(first.subject(), again.subject());
+    /// ```
+    #[must_use]
+    pub fn about(mut self, subject: impl Into<String>) -> Question {
+        self.subject = Some(subject.into());
+        self
+    }
+
+    /// Returns what the question is about; its text, unless something else was set.
+    pub fn subject(&self) -> &str {
+        self.subject.as_deref().unwrap_or(&self.text)
     }
 
     /// Makes the question a turn of a conversation with a model: its text is the message of the model, the answer is
@@ -205,6 +229,7 @@ impl Question {
             withheld,
             timeout: stage.duration("timeout"),
             metadata: BTreeMap::new(),
+            subject: None,
         }
     }
 

@@ -92,10 +92,17 @@ impl Form {
 
     /// Returns the question to a person. `wrong` says what was wrong with the answer before.
     pub(crate) fn question(&self, wrong: Option<&str>) -> Question {
-        let mut text = self.text.clone();
-        if let Some(wrong) = wrong {
-            text = format!("{text}\n\n(The last answer does not fit: {wrong}.)");
+        let first = self.question_in_words(self.text.clone());
+        match wrong {
+            None => first,
+            Some(wrong) => {
+                let text = format!("{}\n\n(The last answer does not fit: {wrong}.)", self.text);
+                self.question_in_words(text).about(first.text)
+            }
         }
+    }
+
+    fn question_in_words(&self, mut text: String) -> Question {
         let decline = || QuestionOption::new(DECLINE, "Decline");
         let options = match self.fields.as_slice() {
             [] => Some(vec![QuestionOption::new("accept", "Accept")]),
@@ -421,6 +428,19 @@ mod tests {
 
     fn of(properties: Value) -> Value {
         json!({"type": "object", "properties": properties, "required": ["a"]})
+    }
+
+    #[test]
+    fn a_question_that_is_asked_again_is_about_the_same() {
+        for schema in [
+            json!({}),
+            of(json!({"a": {"type": "string", "description": "A name"}})),
+        ] {
+            let form = Form::new("files", "Go on?", &schema);
+            let (first, again) = (form.question(None), form.question(Some("it is not JSON")));
+            assert_ne!(first.text, again.text);
+            assert_eq!(first.subject(), again.subject());
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use orchestra_agent::ToolContext;
-use orchestra_engine::{AskError, StageContext};
+use orchestra_engine::{AnsweredBy, AskError, StageContext};
 use rmcp::RoleClient;
 use rmcp::handler::client::ClientHandler;
 use rmcp::model::{
@@ -17,7 +17,7 @@ use tokio::sync::watch;
 
 use crate::form::{Filled, Form};
 
-/// Number of answers that may not fit a question before it is declined.
+/// Number of answers of programs that may not fit a question before it is declined.
 const MAX_WRONG: usize = 3;
 /// The code of the warning about a question that may be one of several stages.
 const UNCLEAR_QUESTION: &str = "mcp_unclear_question";
@@ -127,7 +127,8 @@ impl Handler {
         };
         let _asking = Asking::begin(&self.calls);
         let mut wrong = None;
-        for _ in 0..MAX_WRONG {
+        let mut wrong_of_programs = 0;
+        while wrong_of_programs < MAX_WRONG {
             let question = form.question(wrong.as_deref());
             // Silence is not an answer: the run is suspended until somebody answers.
             let answer = match stage.require_answer(question.clone()).await {
@@ -151,7 +152,15 @@ impl Handler {
                 Filled::Declined => return decline(),
                 Filled::Wrong(reason) => wrong = Some(reason),
             }
+            // A person is asked until the answer fits; a program may give the same one forever.
+            if answer.by != AnsweredBy::Person {
+                wrong_of_programs += 1;
+            }
         }
+        stage.log(format!(
+            "the question of the MCP server `{}` is declined: {MAX_WRONG} answers did not fit",
+            self.server
+        ));
         decline()
     }
 }

@@ -85,7 +85,7 @@ pub type HostFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, String>> + Se
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let request = r#"{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18",
 ///     "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}}"#.replace('\n', " ") + "\n";
-/// orchestra_mcp::serve_pipelines(Hello, std::io::Cursor::new(request), std::io::sink()).await?;
+/// orchestra_mcp::serve_pipelines(Hello, std::io::Cursor::new(request), std::io::sink(), std::future::pending()).await?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # }).unwrap();
 /// ```

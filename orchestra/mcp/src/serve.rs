@@ -2,8 +2,7 @@
 
 use std::borrow::Cow;
 use std::io::{self, Read, Write};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use orchestra_engine::{Canceller, RunHandle, RunResult, SharedInterviewer};
@@ -26,11 +25,13 @@ use crate::lines::LineTransport;
 const PAUSE_TIMEOUT: Duration = Duration::from_secs(15);
 /// The reason of the pause of a run whose client has gone.
 const CLIENT_GONE: &str = "the client of the protocol has closed the connection";
+/// The reason of the pause of a run whose server is stopped.
+const STOPPED: &str = "the server of the protocol was stopped";
 /// The reason of the pause of a run whose call was cancelled.
 const CALL_CANCELLED: &str = "the client of the protocol has cancelled the call";
 
-/// Serves pipelines as tools of the Model Context Protocol until the input ends. Then the runs that were started are
-/// paused.
+/// Serves pipelines as tools of the Model Context Protocol until the input ends or `stop` is ready. Then the runs that were
+/// started are paused.
 ///
 /// The tools are one for each pipeline, `run_status`, and `answer`. A call of a pipeline starts a run and waits until it
 /// ends or waits for a person. A gate asks the person of the client, if the client offers that: only an accepted form
@@ -42,26 +43,37 @@ pub async fn serve_pipelines(
     host: impl PipelineHost,
     input: impl Read + Send + 'static,
     output: impl Write + Send + 'static,
+    stop: impl Future<Output = ()>,
 ) -> io::Result<()> {
+    let mut stop = std::pin::pin!(stop);
     let runs = Arc::new(ActiveRuns::default());
     let paused = runs.clone();
-    let (transport, _) = LineTransport::start(input, output, move || paused.pause_all())?;
+    let (transport, _) = LineTransport::start(input, output, move || paused.pause_all(CLIENT_GONE))?;
     let server = Server {
         host: Arc::new(host),
         runs: runs.clone(),
     };
-    let service = match server.serve(transport).await {
+    let begun = tokio::select! {
+        begun = server.serve(transport) => begun,
+        () = &mut stop => return Ok(()),
+    };
+    let service = match begun {
         Ok(service) => service,
         // A client that closes the connection at once has done nothing wrong.
         Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
         Err(error) => return Err(io::Error::other(error.to_string())),
     };
     let mut count = runs.count.subscribe();
-    let ended = service.waiting().await;
-    runs.pause_all();
+    let mut waiting = std::pin::pin!(service.waiting());
+    let ended = tokio::select! {
+        ended = &mut waiting => ended.map(drop).map_err(io::Error::other),
+        () = stop => Ok(()),
+    };
+    // After the end of the input, the runs are paused already.
+    runs.pause_all(STOPPED);
     // A run that cannot stop is left as a crash leaves it: its journal has the completed work.
     let _ = tokio::time::timeout(PAUSE_TIMEOUT, count.wait_for(|count| *count == 0)).await;
-    ended.map(drop).map_err(io::Error::other)
+    ended
 }
 
 /// The runs of the calls that are being executed.
@@ -69,8 +81,8 @@ struct ActiveRuns {
     cancellers: Mutex<Vec<(u64, Canceller)>>,
     next: Mutex<u64>,
     count: watch::Sender<usize>,
-    /// `true` once the client has gone. Runs that start later are paused at once.
-    is_client_gone: AtomicBool,
+    /// The reason to pause runs, also those that start later.
+    pause: OnceLock<&'static str>,
 }
 
 impl Default for ActiveRuns {
@@ -79,7 +91,7 @@ impl Default for ActiveRuns {
             cancellers: Mutex::default(),
             next: Mutex::default(),
             count: watch::Sender::new(0),
-            is_client_gone: AtomicBool::new(false),
+            pause: OnceLock::new(),
         }
     }
 }
@@ -89,8 +101,8 @@ impl ActiveRuns {
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         *next += 1;
         let mut cancellers = self.cancellers.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.is_client_gone.load(Ordering::SeqCst) {
-            canceller.pause(CLIENT_GONE);
+        if let Some(reason) = self.pause.get() {
+            canceller.pause(*reason);
         }
         cancellers.push((*next, canceller));
         self.count.send_modify(|count| *count += 1);
@@ -100,11 +112,11 @@ impl ActiveRuns {
         }
     }
 
-    fn pause_all(&self) {
-        self.is_client_gone.store(true, Ordering::SeqCst);
+    fn pause_all(&self, reason: &'static str) {
+        let reason = self.pause.get_or_init(|| reason);
         let cancellers = self.cancellers.lock().unwrap_or_else(PoisonError::into_inner);
         for (_, canceller) in cancellers.iter() {
-            canceller.pause(CLIENT_GONE);
+            canceller.pause(*reason);
         }
     }
 }

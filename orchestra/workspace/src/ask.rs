@@ -99,6 +99,8 @@ impl Session {
                 option("R", "Refuse: merge nothing"),
             ],
         )
+        // The files in which markers are left change while a person edits them.
+        .about("how to finish the merge")
     }
 }
 

@@ -351,6 +351,25 @@ fn a_run_is_paused_when_its_client_goes_or_cancels_the_call() {
 }
 
 #[test]
+fn a_signal_pauses_the_runs() {
+    let scratch = release();
+    scratch.write("slow.dot", SLOW);
+    let mut client = Client::new(&scratch, "slow.dot", Vec::new());
+    client.begin("tools/call", json!({"name": "pipeline_slow", "arguments": {}}));
+    scratch.until("the stage waits", |scratch| scratch.lines("wait") == 1);
+    rustix::process::kill_process(
+        rustix::process::Pid::from_child(&client.server),
+        rustix::process::Signal::TERM,
+    )
+    .unwrap();
+    assert!(client.server.wait().unwrap().success());
+    let status = scratch.status();
+    assert_eq!(status["status"], "paused");
+    let reason = "the run was paused: the server of the protocol was stopped";
+    assert_eq!(status["reason"], reason);
+}
+
+#[test]
 fn a_run_whose_process_was_killed_is_interrupted() {
     let scratch = release();
     // The journal becomes so large that checkpoints are written during the run.

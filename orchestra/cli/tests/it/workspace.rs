@@ -154,7 +154,8 @@ fn a_merge_that_nobody_finishes_waits_and_is_finished_later() {
     scratch.call(&["resume", "last"]).exits(5);
     assert!(scratch.read(&file).contains("<<<<<<<"));
     scratch.write(&file, LIST.replace("two", "both"));
-    scratch.call(&["resume", "last", "--answer", "join=D"]).exits(0);
+    scratch.call(&["answer", "last", "join", "D"]).exits(0);
+    scratch.call(&["resume", "last"]).exits(0);
     let branch = branch(&scratch, "frontend");
     let list = git(&scratch, "frontend", &["show", &format!("{branch}:list.txt")]);
     assert_eq!(list, LIST.replace("two", "both"));

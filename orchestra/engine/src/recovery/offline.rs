@@ -171,7 +171,7 @@ impl PausedRun {
             Ok(OfflineEvent {
                 event: Event::Answered {
                     id: asked.id.clone(),
-                    answer: answer.to(&asked.question.text),
+                    answer: answer.to(asked.question.subject()),
                 },
                 emits: Some(completed),
             })

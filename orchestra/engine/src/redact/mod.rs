@@ -198,6 +198,10 @@ impl Redactor {
 
     pub(crate) fn question(&self, question: &mut Question) {
         self.string(&mut question.text);
+        question
+            .subject
+            .iter_mut()
+            .for_each(|subject| self.string(subject));
         for option in &mut question.options {
             self.string(&mut option.label);
         }

@@ -112,14 +112,14 @@ impl StageContext {
     }
 
     /// Takes the answer that was given before the attempt was repeated. Returns `None` if it belongs to another question,
-    /// or if the question does not accept it. The text of the question is redacted.
+    /// or if the question does not accept it. The question is redacted.
     pub(crate) fn given_answer(&self, question: &Question) -> Option<Answer> {
         let given = self.answer.as_ref()?;
         let answer = lock(given).take()?;
         if answer
             .question
             .as_ref()
-            .is_some_and(|text| *text != question.text)
+            .is_some_and(|subject| subject != question.subject())
         {
             self.log("an earlier answer is not taken: it belongs to another question");
             return None;

@@ -22,6 +22,7 @@ use crate::project::pipelines::Pipelines;
 use crate::runs::Runs;
 use crate::runs::errors::start_error;
 use crate::runs::runtime::runtime;
+use crate::runs::signals::Signals;
 use crate::runs::stopped::StoppedRun;
 use crate::runs::telemetry::{RunTelemetry, run_folders};
 use crate::terminal::Terminal;
@@ -91,11 +92,11 @@ pub(crate) fn serve(
         telemetry: telemetry.clone(),
     }));
     let runtime = runtime()?;
-    let ended = runtime.block_on(orchestra_mcp::serve_pipelines(
-        host,
-        std::io::stdin(),
-        std::io::stdout(),
-    ));
+    let ended = runtime.block_on(async {
+        let mut signals = Signals::new();
+        let stop = signals.next();
+        orchestra_mcp::serve_pipelines(host, std::io::stdin(), std::io::stdout(), stop).await
+    });
     runtime.shutdown_background();
     telemetry.finish(terminal);
     match ended {
