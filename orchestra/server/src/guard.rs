@@ -194,10 +194,13 @@ fn check_write(headers: &HeaderMap, by_page: bool) -> Result<(), ApiError> {
         .any(|one| kind.trim_ascii().eq_ignore_ascii_case(one.as_bytes()))
     {
         let message = "the body of a request is `application/json`, or `text/vnd.graphviz` for a pipeline";
-        return Err(ApiError::new(
+        let error = ApiError::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "unsupported_media_type",
             message,
+        );
+        return Err(error.help(
+            "set the content type of the request, or of the webhook of a forge, to `application/json`",
         ));
     }
     Ok(())

@@ -181,7 +181,13 @@ impl<'t> ControlledRun<'t> {
                 CliError::usage(answer.code(), error.to_string()).help(format!("`{command}` does both"))
             }
             OfflineError::Answer(answer) => {
-                CliError::usage(answer.code(), format!("{error}; nobody executes the run"))
+                let converted = CliError::usage(answer.code(), format!("{error}; nobody executes the run"));
+                match (answer, self.stopped().resume()) {
+                    (AnswerError::NoQuestion { .. }, Some(resume)) => {
+                        converted.help(format!("if it has its answer, go on with `{resume}`"))
+                    }
+                    _ => converted,
+                }
             }
             _ => CliError::usage("engine", error.to_string()),
         })

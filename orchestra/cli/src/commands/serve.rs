@@ -138,7 +138,7 @@ impl From<ServerError> for CliError {
         match error {
             ServerError::Exposed { .. } | ServerError::PublicUrl { .. } => converted,
             ServerError::Webhook { name, .. } => converted.exit(Exit::Invalid).help(format!(
-                "correct `webhooks: {name}` in `{CONFIGURATION_FILE}`, or the pipeline"
+                "correct `webhooks: {name}` in `{CONFIGURATION_FILE}`, or the pipeline, whose errors `check` shows"
             )),
             _ => converted.exit(Exit::RunFailed),
         }

@@ -115,8 +115,9 @@ pub(crate) fn example(question: &Question) -> &str {
 const MERGE_CHOICES: &str = "choose D (done: the files are edited), O (ours), T (theirs) or R (refuse)";
 
 fn is_merge_choice(choice: &str) -> bool {
-    let first = choice.trim().chars().next();
-    first.is_some_and(|first| "DOTR".contains(first.to_ascii_uppercase()))
+    ["D", "O", "T", "R"]
+        .iter()
+        .any(|key| choice.trim().eq_ignore_ascii_case(key))
 }
 
 /// Returns whether a node asks a person how to finish a conflicting merge. Also finds nodes of child pipelines.
@@ -137,7 +138,16 @@ fn choices(question: &Question) -> String {
 /// given, the question as it was `asked` provides the offered choices.
 pub(crate) fn how_to_answer(pipeline: &Pipeline, node: &str, asked: Option<Question>) -> String {
     if may_merge(pipeline, node) {
-        return format!("answer it with `--answer {node}=T`; {MERGE_CHOICES}");
+        return format!("edit the files and answer it with `--answer {node}=D`; {MERGE_CHOICES}");
+    }
+    // A model asks in a conversation; its tools and its agent ask for one answer.
+    let single = asked.as_ref().filter(|question| !question.is_chat());
+    if let Some(question) = single.filter(|_| is_model_stage(pipeline, node)) {
+        let of = match choices(question) {
+            choices if choices.is_empty() => String::new(),
+            choices => format!(" (of {choices})"),
+        };
+        return format!("answer it with `--answer {node}={}`{of}", example(question));
     }
     let automatic =
         "approve everything with `--auto-approve`, or let the run wait for an answer with `--wait`";

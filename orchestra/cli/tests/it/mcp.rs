@@ -224,6 +224,8 @@ fn a_run_whose_server_asks_is_paused_until_somebody_answers() {
     project.server.push(Answer::call("tools__ask", "{}"));
     let paused = call(&project, &["run", "a.dot"]).exits(5);
     assert!(paused.stderr.contains("Which size?"), "{}", paused.stderr);
+    let help = "help: answer it with `--answer work=1` (of [1] ";
+    assert!(paused.stderr.contains(help), "{}", paused.stderr);
     call(&project, &["answer", "last", "work", "huge"]).exits(2);
     call(&project, &["answer", "last", "work", "small"]).exits(0);
     project.server.push(reports("Done."));

@@ -131,13 +131,13 @@ fn a_merge_that_nobody_finishes_waits_and_is_finished_later() {
     scratch.write("two.dot", conflict("on_conflict=human"));
     let done = scratch.call(&["run", "two.dot"]).exits(5);
     assert!(
-        done.stderr.contains("answer it with `--answer join=T`"),
+        done.stderr.contains("answer it with `--answer join=D`"),
         "{}",
         done.stderr
     );
     assert!(!done.stderr.contains("merge it with"), "{}", done.stderr);
     scratch
-        .call(&["resume", "last", "--answer", "join=what"])
+        .call(&["resume", "last", "--answer", "join=theirs"])
         .exits(2);
     // Resolve the conflict by editing the worktree that the question names.
     let run = scratch.runs().remove(0);
