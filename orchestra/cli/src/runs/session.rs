@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orchestra_engine::{
-    Begin, Canceller, Durability, Engine, EngineBuilder, Entry, RunError, RunEvent, RunFailure, RunFolder,
-    RunHandle, RunResult, Script, SharedPipeline, StartError,
+    Begin, Canceller, Durability, Engine, EngineBuilder, Entry, QueueInterviewer, RunError, RunEvent,
+    RunFailure, RunFolder, RunHandle, RunResult, Script, SharedPipeline, StartError,
 };
 use orchestra_testkit::Coverage;
 use orchestra_workspace::StoredWorkspace;
@@ -26,7 +26,7 @@ use crate::runs::indexing::{EventForwarder, Indexing};
 use crate::runs::signals::Signals;
 use crate::runs::stopped::StoppedRun;
 use crate::runs::telemetry::{RunTelemetry, run_folders};
-use crate::terminal::Terminal;
+use crate::terminal::{Paint, Terminal};
 
 /// The reason of a pause by a signal.
 pub(crate) const INTERRUPTED: &str = "interrupted";
@@ -58,32 +58,48 @@ impl RunSession<'_> {
         let forwarder = EventForwarder::default();
         let answer_command = Arc::new(AnswerCommand::new());
         let telemetry = RunTelemetry::from_environment(&terminal);
-        let engine = self.engine(&shown, forwarder.clone(), answer_command.clone())?;
+        let given = self.given_answers()?;
+        let engine = self.engine(given.clone(), &shown, forwarder.clone(), answer_command.clone())?;
         let engine = telemetry.observe(engine, run_folders(&self.begin));
         let runtime = crate::runs::runtime::runtime()?;
-        let ended = runtime.block_on(self.follow(&engine, &shown, forwarder, &answer_command));
+        let ended = runtime.block_on(self.follow(&engine, &shown, forwarder, &given, &answer_command));
         // Do not wait for stages that must stop at once; the journal has the completed work.
         runtime.shutdown_background();
         telemetry.finish(&terminal);
         ended
     }
 
+    /// Returns the answers of the command line.
+    fn given_answers(&self) -> Result<QueueInterviewer, CliError> {
+        let asking = self
+            .asking_agents()
+            .map(|agents| agents.asking_stages(self.entry.pipeline()));
+        parse_answers(
+            &self.answers.answer,
+            self.entry.pipeline(),
+            &asking.unwrap_or_default(),
+        )
+    }
+
+    /// Returns the agents that may ask questions. Simulated models do not talk.
+    fn asking_agents(&self) -> Option<&ProjectAgents> {
+        match &self.script {
+            Some(_) => None,
+            None => self.agents.as_ref(),
+        }
+    }
+
     fn engine(
         &self,
+        given: QueueInterviewer,
         shown: &Arc<SharedProgress>,
         forwarder: EventForwarder,
         answer_command: Arc<AnswerCommand>,
     ) -> Result<Engine, CliError> {
         let terminal = *self.terminal;
-        // Simulated models do not talk.
-        let backend = match &self.script {
-            Some(_) => None,
-            None => self.agents.as_ref(),
-        };
-        let asking = backend.map(|agents| agents.asking_stages(self.entry.pipeline()));
-        let asking = asking.unwrap_or_default();
+        let backend = self.asking_agents();
         let answers = Answers {
-            given: parse_answers(&self.answers.answer, self.entry.pipeline(), &asking)?,
+            given,
             approve: self.answers.auto_approve,
             console: Console::new(terminal, shown.clone())
                 .with_answer_command(answer_command, self.answers.wait),
@@ -122,12 +138,14 @@ impl RunSession<'_> {
         engine: &Engine,
         shown: &SharedProgress,
         forwarder: EventForwarder,
+        given: &QueueInterviewer,
         answer_command: &AnswerCommand,
     ) -> Result<Exit, CliError> {
         // Signals also count while the run starts.
         let mut signals = Signals::new();
         let pipeline = self.entry.pipeline();
         let simulated = self.script.is_some();
+        let is_resumed = matches!(self.begin, Begin::Resume { .. });
         let before = self.begin.folder().map(Path::to_owned);
         let begin = self.entry.begin(engine, self.begin);
         let (started, interrupted) = wait_for_start(begin, &mut signals).await;
@@ -172,6 +190,9 @@ impl RunSession<'_> {
         };
         shown.progress().clear();
         indexing.end(self.terminal);
+        if is_resumed {
+            warn_of_unused(given, self.terminal);
+        }
         match ended {
             Ok(result) => {
                 if let Some(RunFailure::Paused { .. } | RunFailure::Cancelled { .. }) = result.failure {
@@ -182,6 +203,16 @@ impl RunSession<'_> {
             }
             Err(error) => Err(run_error(&error, &report.stopped)),
         }
+    }
+}
+
+/// Warns of answers of the command line that no question took: it has the answer that was given while the run was paused.
+fn warn_of_unused(given: &QueueInterviewer, terminal: &Terminal) {
+    for node in given.nodes() {
+        let mark = terminal.paint(Paint::Warn, "warning[unused_answer]");
+        let message =
+            format!("`--answer {node}=..` is not used: `{node}` asked nothing that had no answer yet");
+        terminal.message(&format!("{mark}: {message}"));
     }
 }
 

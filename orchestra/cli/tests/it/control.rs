@@ -73,10 +73,22 @@ fn a_stage_after_an_offline_answer_repeats_only_what_was_begun() {
     );
     scratch.call(&["run", "k.dot"]).exits(5);
     scratch.call(&["answer", "last", "approve", "S"]).exits(0);
+    let again = scratch.call(&["answer", "last", "approve", "N"]).exits(2);
+    assert!(
+        again
+            .stderr
+            .contains("help: if it has its answer, go on with `orchestra resume"),
+        "{}",
+        again.stderr
+    );
     let killed = scratch.call(&["resume", "last"]);
     assert_ne!(killed.code, 0);
     assert!(!killed.stderr.contains("repeated"), "{}", killed.stderr);
-    scratch.call(&["resume", "last"]).exits(0);
+    let resumed = scratch
+        .call(&["resume", "last", "--answer", "approve=N"])
+        .exits(0);
+    let unused = "warning[unused_answer]: `--answer approve=..` is not used";
+    assert!(resumed.stderr.contains(unused), "{}", resumed.stderr);
     let run = scratch.runs().remove(0);
     let events = scratch.read(&format!(".orchestra/runs/{run}/events.jsonl"));
     let starts: Vec<bool> = events

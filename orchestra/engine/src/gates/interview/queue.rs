@@ -19,6 +19,7 @@ use super::{InterviewError, Interviewer};
 /// let queue = QueueInterviewer::new().answers(["yes", "no"]).answers_for("approve", ["Y"]);
 /// let question = Question::new(QuestionKind::YesNo, "Ready?");
 /// assert_eq!(queue.ask(question.clone()).await?.reply, Reply::Chosen(vec!["yes".to_owned()]));
+/// assert_eq!(queue.nodes(), ["approve"]);
 /// assert_eq!(queue.take_for("approve").map(|answer| answer.reply), Some(Reply::Chosen(vec!["Y".to_owned()])));
 /// assert_eq!(queue.ask(question.clone()).await?.reply, Reply::Chosen(vec!["no".to_owned()]));
 /// assert_eq!(queue.ask(question).await?.reply, Reply::Skipped);
@@ -65,6 +66,13 @@ impl QueueInterviewer {
         let mut queues = self.lock();
         let own = queues.nodes.get_mut(node).and_then(VecDeque::pop_front);
         own.or_else(|| queues.any.pop_front())
+    }
+
+    /// Returns the nodes for whose questions answers are left.
+    pub fn nodes(&self) -> Vec<String> {
+        let queues = self.lock();
+        let left = queues.nodes.iter().filter(|(_, answers)| !answers.is_empty());
+        left.map(|(node, _)| node.clone()).collect()
     }
 
     /// Returns the number of answers left.
