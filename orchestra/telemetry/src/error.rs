@@ -42,6 +42,14 @@ pub enum TelemetryError {
         /// Its value.
         value: String,
     },
+    /// A value that has not the form of its variable. It may be a secret, so the message does not contain it.
+    #[error("the value of `{variable}` is not {form}")]
+    Value {
+        /// The environment variable.
+        variable: &'static str,
+        /// The form of its values.
+        form: &'static str,
+    },
     /// The exporter could not be created.
     #[error("the exporter of telemetry cannot be created: {reason}")]
     Setup {
@@ -57,6 +65,7 @@ impl TelemetryError {
             TelemetryError::Endpoint { .. } => "telemetry_endpoint",
             TelemetryError::Protocol { .. } => "telemetry_protocol",
             TelemetryError::Exporter { .. } => "telemetry_exporter",
+            TelemetryError::Value { .. } => "telemetry_value",
             TelemetryError::Setup { .. } => "telemetry_setup",
         }
     }
@@ -69,6 +78,7 @@ impl TelemetryError {
                 "unset it, and name the endpoint of the collector for HTTP, usually port 4318"
             }
             TelemetryError::Exporter { .. } => "set it to `otlp`, or to `none` to switch it off",
+            TelemetryError::Value { .. } => "correct it, or unset it",
             TelemetryError::Setup { .. } => {
                 "check the variables `OTEL_EXPORTER_OTLP_*`, or set `OTEL_SDK_DISABLED=true`"
             }

@@ -19,6 +19,23 @@ const TIMEOUT: &str = "OTEL_EXPORTER_OTLP_TIMEOUT";
 /// The time limit of a request, unless a variable sets another one.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// The variables with numbers, besides those of a signal.
+const NUMBERS: [&str; 6] = [
+    TIMEOUT,
+    "OTEL_BSP_SCHEDULE_DELAY",
+    "OTEL_BSP_MAX_QUEUE_SIZE",
+    "OTEL_BSP_MAX_EXPORT_BATCH_SIZE",
+    "OTEL_METRIC_EXPORT_INTERVAL",
+    "OTEL_METRIC_EXPORT_TIMEOUT",
+];
+/// The variables with names and values.
+const LISTS: [&str; 4] = [
+    "OTEL_EXPORTER_OTLP_HEADERS",
+    "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+    "OTEL_EXPORTER_OTLP_METRICS_HEADERS",
+    "OTEL_RESOURCE_ATTRIBUTES",
+];
+
 /// A signal: traces or metrics.
 struct Signal {
     endpoint: &'static str,
@@ -83,8 +100,40 @@ impl Settings {
             names_service: variable("OTEL_SERVICE_NAME").is_some()
                 || variable("OTEL_RESOURCE_ATTRIBUTES").is_some_and(|value| value.contains("service.name=")),
         };
-        Ok(Some(settings).filter(|settings| settings.traces.is_some() || settings.metrics.is_some()))
+        if settings.traces.is_none() && settings.metrics.is_none() {
+            return Ok(None);
+        }
+        check_values(&variable)?;
+        Ok(Some(settings))
     }
+}
+
+/// Checks the variables that the exporters read themselves: they ignore what they do not understand.
+fn check_values(variable: &dyn Fn(&str) -> Option<String>) -> Result<(), TelemetryError> {
+    let check = |name, form, is_valid: &dyn Fn(&str) -> bool| match variable(name) {
+        Some(value) if !is_valid(value.trim()) => Err(TelemetryError::Value { variable: name, form }),
+        _ => Ok(()),
+    };
+    for name in NUMBERS.into_iter().chain([TRACES.timeout, METRICS.timeout]) {
+        check(name, "a whole number", &|value| value.parse::<u64>().is_ok())?;
+    }
+    for name in LISTS {
+        check(name, "a list such as `name=value,other=value`", &|value| {
+            let mut pairs = value.split(',').filter(|pair| !pair.trim().is_empty());
+            pairs.all(|pair| {
+                pair.split_once('=')
+                    .is_some_and(|(name, _)| !name.trim().is_empty())
+            })
+        })?;
+    }
+    for name in [DISABLED, CONTENTS] {
+        check(name, "`true` or `false`", &|value| {
+            ["true", "false"]
+                .iter()
+                .any(|word| value.eq_ignore_ascii_case(word))
+        })?;
+    }
+    Ok(())
 }
 
 /// Returns the endpoint of a signal. Returns `None` if it is not exported.
@@ -178,7 +227,7 @@ mod tests {
         };
         assert_eq!(limits(&[(TIMEOUT, "50")]), [50, 50]);
         assert_eq!(limits(&[(TIMEOUT, "50"), (TRACES.timeout, "7")]), [7, 50]);
-        assert_eq!(limits(&[(TIMEOUT, "soon")]), [10_000, 10_000]);
+        assert_eq!(limits(&[]), [10_000, 10_000]);
     }
 
     #[test]
@@ -203,6 +252,22 @@ mod tests {
         assert_eq!(code(&[(ENDPOINT, "http:///v1")]), "telemetry_endpoint");
         assert_eq!(code(&[on, (PROTOCOL, "grpc")]), "telemetry_protocol");
         assert_eq!(code(&[on, (TRACES.exporter, "zipkin")]), "telemetry_exporter");
+        for (name, value) in [
+            (LISTS[0], "Authorization: Bearer x"),
+            (LISTS[3], "staging"),
+            (TIMEOUT, "10s"),
+            (NUMBERS[4], "-1"),
+            (DISABLED, "1"),
+            (CONTENTS, "yes"),
+        ] {
+            let error = read(&[on, (name, value)]).unwrap_err();
+            assert_eq!(error.code(), "telemetry_value");
+            assert!(
+                error.to_string().contains(name) && !error.to_string().contains(value),
+                "{error}"
+            );
+        }
+        assert!(read(&[on, (LISTS[0], "a=1,b=Bearer%20x=")]).unwrap().is_some());
         // The protocol of a signal takes precedence.
         let own = [
             on,
