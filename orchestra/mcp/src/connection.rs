@@ -1,5 +1,6 @@
 //! The connection to a server: its start, the comparison of its tools with the lock file, and the calls.
 
+use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,8 +9,9 @@ use orchestra_config::LockedMcpTool;
 use orchestra_engine::{BackendError, RunOwnership};
 use orchestra_graph::format_duration;
 use rmcp::model::{CallToolRequestParams, CallToolResult, ContentBlock, ResourceContents};
-use rmcp::service::{RunningService, ServiceError};
-use rmcp::transport::Transport;
+use rmcp::service::{ClientInitializeError, RunningService, ServiceError};
+use rmcp::transport::streamable_http_client::StreamableHttpError;
+use rmcp::transport::{DynamicTransportError, Transport};
 use rmcp::{RoleClient, ServiceExt as _};
 use serde_json::{Map, Value};
 
@@ -126,7 +128,7 @@ impl Connection {
                 });
             }
             Ok(Err(error)) => {
-                let reason = self.end().unwrap_or_else(|| shortened(&error.to_string(), 300));
+                let reason = self.end().unwrap_or_else(|| service_reason(&error));
                 return Err(failed(format!("it does not list its tools: {reason}")));
             }
             Ok(Ok(tools)) => tools,
@@ -226,7 +228,7 @@ impl Connection {
                 )),
                 None => ToolError::new(format!(
                     "the call of the MCP server `{server}` failed: {}",
-                    shortened(&error.to_string(), 300)
+                    service_reason(error)
                 )),
             },
         }
@@ -260,10 +262,36 @@ where
         }),
         Ok(Err(error)) => Err(McpError::Start {
             server: settings.name.clone(),
-            reason: shortened(&error.to_string(), 300),
+            reason: match &error {
+                ClientInitializeError::TransportError { error, .. } => transport_reason(error),
+                error => shortened(&error.to_string(), 300),
+            },
         }),
         Ok(Ok(service)) => Ok(service),
     }
+}
+
+fn service_reason(error: &ServiceError) -> String {
+    match error {
+        ServiceError::TransportSend(error) => transport_reason(error),
+        error => shortened(&error.to_string(), 300),
+    }
+}
+
+/// Returns why nothing can be sent to a server, such as that the connection was refused. The text of the error itself names
+/// types of the program, and not the cause.
+fn transport_reason(error: &DynamicTransportError) -> String {
+    let sent: &(dyn Error + 'static) = &*error.error;
+    let sent = match sent.downcast_ref() {
+        Some(StreamableHttpError::<reqwest::Error>::Client(error)) => error,
+        _ => sent,
+    };
+    let (mut reason, mut cause) = (sent.to_string(), sent.source());
+    while let Some(inner) = cause {
+        reason.push_str(&format!(": {inner}"));
+        cause = inner.source();
+    }
+    shortened(&reason, 300)
 }
 
 /// Returns the result of a call as text for a model.

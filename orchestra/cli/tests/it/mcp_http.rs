@@ -154,6 +154,22 @@ fn headers_never_follow_a_redirect() {
 }
 
 #[test]
+fn a_server_that_cannot_be_reached_is_reported_with_the_cause() {
+    let address = {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.local_addr().unwrap()
+    };
+    let project = project(&format!("http://{address}/mcp"));
+    let refused = call(&project, &["mcp", "lock"]).exits(1);
+    assert!(
+        refused.stderr.contains("Connection refused"),
+        "{}",
+        refused.stderr
+    );
+    assert!(!refused.stderr.contains("Transport"), "{}", refused.stderr);
+}
+
+#[test]
 fn a_variable_that_is_missing_is_named() {
     let server = HttpServer::start(None);
     let project = project(&server.address);
