@@ -88,7 +88,7 @@ impl<T: IntoOutcome, E: Into<Box<dyn std::error::Error + Send + Sync>>> IntoOutc
     fn into_outcome(self) -> Outcome {
         match self {
             Ok(value) => value.into_outcome(),
-            Err(error) => Outcome::fail(chain(&*error.into())),
+            Err(error) => Outcome::fail(error_chain(&*error.into())),
         }
     }
 
@@ -99,7 +99,7 @@ impl<T: IntoOutcome, E: Into<Box<dyn std::error::Error + Send + Sync>>> IntoOutc
                 let error = error.into();
                 match Suspension::in_error(&*error) {
                     Some(suspension) => suspension.into(),
-                    None => Outcome::fail(chain(&*error)).into(),
+                    None => Outcome::fail(error_chain(&*error)).into(),
                 }
             }
         }
@@ -107,7 +107,7 @@ impl<T: IntoOutcome, E: Into<Box<dyn std::error::Error + Send + Sync>>> IntoOutc
 }
 
 /// Formats an error and its causes in one line.
-pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+pub fn error_chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

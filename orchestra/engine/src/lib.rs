@@ -170,6 +170,8 @@ pub use handlers::verify::{check_registry, verify};
 pub use host::child::{HostedChild, HostedChildEnd};
 pub use host::{AttemptHost, HostedAttempt, HostedEnd, HostedResult, HostedSuspension};
 pub use id::{InvalidRunId, RunId};
+#[doc(hidden)]
+pub use into_outcome::error_chain;
 pub use into_outcome::{IntoOutcome, Words};
 pub use limit::SystemError;
 pub use orchestra_core::{

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use orchestra_agent::{ToolContext, ToolError, ToolOutput};
 use orchestra_config::LockedMcpTool;
-use orchestra_engine::{BackendError, RunOwnership};
+use orchestra_engine::{BackendError, RunOwnership, error_chain};
 use orchestra_graph::format_duration;
 use rmcp::model::{CallToolRequestParams, CallToolResult, ContentBlock, ResourceContents};
 use rmcp::service::{ClientInitializeError, RunningService, ServiceError};
@@ -286,12 +286,7 @@ fn transport_reason(error: &DynamicTransportError) -> String {
         Some(StreamableHttpError::<reqwest::Error>::Client(error)) => error,
         _ => sent,
     };
-    let (mut reason, mut cause) = (sent.to_string(), sent.source());
-    while let Some(inner) = cause {
-        reason.push_str(&format!(": {inner}"));
-        cause = inner.source();
-    }
-    shortened(&reason, 300)
+    shortened(&error_chain(sent), 300)
 }
 
 /// Returns the result of a call as text for a model.

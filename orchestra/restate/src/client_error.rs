@@ -1,5 +1,7 @@
 //! The errors of requests about runs.
 
+use orchestra_engine::error_chain;
+
 use crate::blobs::BlobError;
 use crate::ingress::RequestError;
 
@@ -65,26 +67,11 @@ impl From<RequestError> for ClientError {
                     message: rest,
                 }
             }
-            error => ClientError::Server(with_sources(&error)),
+            error => ClientError::Server(error_chain(&error)),
         }
     }
 }
 
 fn no_worker(message: &str) -> String {
     format!("the server knows no worker of runs; start one and register it ({message})")
-}
-
-/// Returns the message of an error with those of its sources.
-fn with_sources(error: &dyn std::error::Error) -> String {
-    let mut message = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        let text = error.to_string();
-        if !message.contains(&text) {
-            message.push_str(": ");
-            message.push_str(&text);
-        }
-        source = error.source();
-    }
-    message
 }

@@ -13,6 +13,7 @@ use opentelemetry_sdk::metrics::{SdkMeterProvider, Temporality};
 use opentelemetry_sdk::trace::{
     BatchConfigBuilder, BatchSpanProcessor, SpanData, SpanExporter as ExportSpans, SpanProcessor as _,
 };
+use orchestra_engine::error_chain;
 use reqwest::blocking::Client;
 
 use crate::error::TelemetryError;
@@ -133,10 +134,7 @@ fn client(endpoint: &Endpoint) -> Result<Client, TelemetryError> {
     });
     let reason = match building.join() {
         Ok(Ok(client)) => return Ok(client),
-        Ok(Err(error)) => {
-            let causes = std::iter::successors(std::error::Error::source(&error), |cause| cause.source());
-            causes.fold(error.to_string(), |reason, cause| format!("{reason}: {cause}"))
-        }
+        Ok(Err(error)) => error_chain(&error),
         Err(_) => "its HTTP client cannot be created".to_owned(),
     };
     Err(TelemetryError::Setup { reason })

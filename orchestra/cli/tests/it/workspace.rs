@@ -151,7 +151,12 @@ fn a_merge_that_nobody_finishes_waits_and_is_finished_later() {
         early.stderr
     );
     scratch.call(&["answer", "last", "join", "D"]).exits(0);
-    scratch.call(&["resume", "last"]).exits(5);
+    let again = scratch.call(&["resume", "last"]).exits(5);
+    assert!(
+        again.stderr.contains("Conflict markers are still left in"),
+        "{}",
+        again.stderr
+    );
     assert!(scratch.read(&file).contains("<<<<<<<"));
     scratch.write(&file, LIST.replace("two", "both"));
     scratch.call(&["answer", "last", "join", "D"]).exits(0);

@@ -11,7 +11,7 @@ use super::backend::{AnyBackend, ChatVerdict, CodergenAnswer, CodergenRequest};
 use super::output::{self, Requested};
 use super::status;
 use crate::handlers::handler::{Handler, HandlerFuture};
-use crate::into_outcome::chain;
+use crate::into_outcome::error_chain;
 use crate::run::stage::StageContext;
 use crate::stage_end::{Finished, StageEnd, Suspension};
 use crate::store::{StageFile, StoreError};
@@ -200,7 +200,7 @@ pub(crate) async fn ask(
             if let Some(suspension) = Suspension::in_error(&error) {
                 return Err(NoAnswer::Suspended(suspension));
             }
-            let mut outcome = Outcome::fail(chain(&error));
+            let mut outcome = Outcome::fail(error_chain(&error));
             outcome.failure_category = error.category;
             outcome.failure_code = error.code;
             outcome.retry_after = error.retry_after;

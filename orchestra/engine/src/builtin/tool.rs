@@ -12,7 +12,7 @@ use super::command_values::CommandValues;
 use super::environment::Environment;
 use super::status;
 use crate::handlers::handler::{Handler, HandlerFuture};
-use crate::into_outcome::chain;
+use crate::into_outcome::error_chain;
 use crate::process::{Exit, ProcessError, ShellCommand, ToolOutput};
 use crate::run::stage::StageContext;
 use crate::stage_end::Finished;
@@ -89,7 +89,7 @@ async fn run(stage: &StageContext) -> Result<Finished, StoreError> {
     let output = match ran {
         Ok(output) => output,
         Err(error) => {
-            stage.record_tool_call(SHELL, None, took, Some(&chain(&error)));
+            stage.record_tool_call(SHELL, None, took, Some(&error_chain(&error)));
             return not_run(error).map(Finished::from);
         }
     };
@@ -180,8 +180,8 @@ fn not_run(error: ProcessError) -> Result<Outcome, StoreError> {
     match error {
         ProcessError::CreateFile { path, source } => Err(StoreError::io("make", &path, source)),
         ProcessError::Directory { .. } | ProcessError::Variable { .. } => {
-            Ok(Outcome::fail_terminal(chain(&error)))
+            Ok(Outcome::fail_terminal(error_chain(&error)))
         }
-        other => Ok(Outcome::fail(chain(&other))),
+        other => Ok(Outcome::fail(error_chain(&other))),
     }
 }
