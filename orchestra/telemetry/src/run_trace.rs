@@ -339,6 +339,7 @@ impl RunTrace {
             conversation: call.conversation.clone(),
             program: None,
         });
+        let earliest = moment(agent.started);
         if call.program {
             agent.conversation = call.conversation.clone().or(agent.conversation.take());
             agent.program = Some(call.clone());
@@ -356,9 +357,10 @@ impl RunTrace {
             self.spans.agent_span(&key),
             self.spans.event_span(event.seq),
             spaced(names::CHAT, call.model_name()),
+            // Durations are more exact than times, so the difference may lie before the start of the agent.
             moment(event.time)
                 .checked_sub(call.duration)
-                .unwrap_or(moment(began)),
+                .map_or(earliest, |start| start.max(earliest)),
             moment(event.time),
         );
         let span = span.client().with(names::OPERATION, names::CHAT);
@@ -371,6 +373,12 @@ impl RunTrace {
         };
         let Some(attempt) = self.attempts.get_mut(&key) else {
             return;
+        };
+        // Like that of a call of a model, its start does not lie before that of the stage.
+        let since = call.ended.as_millis().saturating_sub(attempt.started.as_millis());
+        let call = ToolCall {
+            duration: call.duration.min(Duration::from_millis(since)),
+            ..call
         };
         if attempt.agent.is_none() && attempt.tools.len() < MAX_PENDING_TOOLS {
             attempt.tools.push(call);
